@@ -201,5 +201,3 @@ environment_objects <- function(fun) {
   if (is.null(env) || identical(env, globalenv()) || isNamespace(env)) return(list())
   as.list(env, all.names = TRUE)
 }
-
-mb <- function(bytes) sprintf("%.0f MB", bytes / 1e6)

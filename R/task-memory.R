@@ -67,3 +67,20 @@ shortage_text <- function(use) {
                 "On average %.1f tasks were at work meanwhile")
   sprintf(text, use$short, mb(use$peak), mb(use$limit), use$went)
 }
+
+mb <- function(bytes) sprintf("%.0f MB", bytes / 1e6)
+
+# ---- nodes that were ended ----
+
+# Tells whether it was ended since memory was short on this machine. `d`: one of ffi_tasks_deaths().
+ended_for_room <- function(d) !is.null(d$killed) && d$killed %in% c("yields", "no_room")
+
+room_text <- function(d) {
+  if (d$killed == "no_room") {
+    text <- "it had %s of the %s that there are, needed more, and was ended"
+    return(sprintf(text, mb(d$memory), mb(d$room)))
+  }
+  text <- paste("memory was short, and it was ended so that older tasks could go on:",
+                "it had %s of the %s that there are")
+  sprintf(text, mb(d$memory), mb(d$room))
+}

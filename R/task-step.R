@@ -115,19 +115,6 @@ killed_text <- function(why) {
   )
 }
 
-# Tells whether it was ended since memory was short on this machine.
-ended_for_room <- function(d) !is.null(d$killed) && d$killed %in% c("yields", "no_room")
-
-room_text <- function(d) {
-  if (d$killed == "no_room") {
-    text <- "it had %s of the %s that there are, needed more, and was ended"
-    return(sprintf(text, mb(d$memory), mb(d$room)))
-  }
-  text <- paste("memory was short, and it was ended so that older tasks could go on:",
-                "it had %s of the %s that there are")
-  sprintf(text, mb(d$memory), mb(d$room))
-}
-
 memory_text <- function(d) {
   size <- if (d$memory > 0) sprintf(" (%s)", mb(d$memory)) else ""
   text <- sprintf("it took more memory%s than `.max_memory` allows and was ended", size)

@@ -187,8 +187,8 @@ fit <- function(x, width) {
   x
 }
 
-ansi_codes <- c(bold = "1", head = "7", busy = "", idle = "2", held = "36", starting = "33", cut = "35",
-                dead = "1;31", warn = "33", none = "")
+ansi_codes <- c(bold = "1", head = "7", busy = "", idle = "2", held = "36", starting = "33",
+                cut = "35", dead = "1;31", warn = "33", none = "")
 
 paint_ansi <- function(text, kind) {
   code <- ansi_codes[match(kind, names(ansi_codes), nomatch = length(ansi_codes))]

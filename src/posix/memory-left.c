@@ -163,6 +163,7 @@ int clu_os_memory_left(const char *root, const clu_memory_bounds *b, clu_memory_
     any = 1;
     out->left = left;
     out->limit = b->at[i].limit;
+    out->at = i;
   }
   return any ? CLU_OK : CLU_UNSUPPORTED;
 }

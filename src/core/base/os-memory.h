@@ -35,6 +35,7 @@ int clu_os_memory_bounds(const char *root, clu_memory_bounds *out);
 /* The bound that leaves least. */
 typedef struct clu_memory_left {
   int64_t limit, left; /* bytes */
+  int at;              /* which one that is */
 } clu_memory_left;
 /* Takes 10 us, and 50 for a group that has used two thirds of what it may. CLU_OK; CLU_UNSUPPORTED:
  * no bound could be read. */

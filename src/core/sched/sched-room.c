@@ -7,9 +7,9 @@
 /* The last peaks count for so much, at least. */
 static const double NEWS = 0.125;
 /* A task that grows, and of whose job nothing is known, takes so many times what it has.
- * Where eight that grow alike are held one by one, the oldest gets 64 % of what was free; with 2 it
+ * Where eight that grow alike are held one by one, the oldest gets 75 % of what was free; with 2 it
  * would get 39 %. */
-enum { GROWTH = 4 };
+enum { GROWTH = 6 };
 /* A part of all is kept free, and no more than that. When no more is left than the floor a task has
  * to give way. */
 enum { RESERVE_PART = 20, FLOOR_PART = 50 };
@@ -79,7 +79,7 @@ static clu_room_node *victim(clu_room_node *nodes, size_t n) {
 static void make_room(const clu_room *r, clu_room_node *nodes, size_t n) {
   clu_room_node *nd;
   if (!r->may_end || r->left > max(min(r->limit / FLOOR_PART, MOST_FLOOR), LEAST_FLOOR)) return;
-  if (!nodes[0].grows) return;
+  if (!nodes[0].grows || r->must_wait) return;
   nd = victim(nodes, n);
   if (nd) nd->to = nd == nodes ? CLU_ROOM_NEVER : CLU_ROOM_YIELD;
 }
@@ -88,7 +88,7 @@ void clu_room_plan(clu_room *r, clu_room_node *nodes, size_t n) {
   int64_t spare;
   r->reserve = min(r->limit / RESERVE_PART, MOST_RESERVE);
   r->held = r->growing = 0;
-  spare = r->left - r->reserve;
+  spare = (r->left - r->reserve) / (r->must_wait ? 2 : 1);
   if (n > 0) qsort(nodes, n, sizeof *nodes, by_age);
   for (size_t k = 0; k < n; k++) {
     clu_room_node *nd = &nodes[k];
@@ -96,7 +96,8 @@ void clu_room_plan(clu_room *r, clu_room_node *nodes, size_t n) {
     nd->takes = expected(nd);
     if (k == 0) nd->takes = max(nd->takes, nd->most);
     needs = nd->takes - nd->has;
-    nd->to = k == 0 || goes_on(r, nd, needs, spare) ? CLU_ROOM_GO : CLU_ROOM_HOLD;
+    nd->to =
+        (k == 0 && !r->must_wait) || goes_on(r, nd, needs, spare) ? CLU_ROOM_GO : CLU_ROOM_HOLD;
     r->held += nd->to == CLU_ROOM_HOLD;
     r->growing += nd->to == CLU_ROOM_GO && nd->grows;
     spare -= needs;

@@ -4,7 +4,7 @@
  * A task that is at work needs as much as it is expected to have at its peak, without what its node
  * has already. What is expected: what tasks of its job have had so far, their mean and one standard
  * deviation; of one that has more than that already, and still grows, the largest of them or a
- * quarter more than it has. Of a job of which none has ended yet: four times of what the node has
+ * quarter more than it has. Of a job of which none has ended yet: six times of what the node has
  * while that grows, and no less than the largest of those at work.
  *
  * Nodes are served by the age of their tasks, the oldest first. That one always goes on, and as
@@ -59,6 +59,8 @@ enum clu_room_to {
 typedef struct clu_room {
   int64_t limit, left; /* bytes: that may be used, and that are not */
   int may_end;         /* what was ended before is gone */
+  int must_wait;       /* another session has the turn: the oldest goes on only where it fits, and
+                          half of what is left is the other one's */
   /* told: */
   int64_t reserve; /* bytes that are kept free */
   int64_t spare; /* bytes that are left when all that goes on has what it takes; may be negative */

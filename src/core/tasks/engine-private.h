@@ -208,12 +208,14 @@ struct clu_engine_limits {
 /* room.c */
 struct clu_engines_room {
   clu_memory_bounds bounds;
-  uint64_t found;  /* when that was looked for; 0: never */
-  uint64_t due;    /* when to look again; 0: when something is handed out */
-  uint64_t ended;  /* when a node was ended for want of memory */
-  int ends;        /* one that was is still there */
-  uint64_t round;  /* how often it was looked */
-  uint64_t looked; /* when that was, while nodes are at work; else 0 */
+  int bound;        /* the one that leaves least */
+  uint64_t turn_of; /* when the task began for which this session has the turn at memory */
+  uint64_t found;   /* when that was looked for; 0: never */
+  uint64_t due;     /* when to look again; 0: when something is handed out */
+  uint64_t ended;   /* when a node was ended for want of memory */
+  int ends;         /* one that was is still there */
+  uint64_t round;   /* how often it was looked */
+  uint64_t looked;  /* when that was, while nodes are at work; else 0 */
   int64_t most; /* bytes that tasks may have together, as the user says; 0: any number; -1: nobody
                    looks */
   int cores;    /* that fill memory; 0: not asked */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "core/base/grow.h"
+#include "core/base/memory-turn.h"
 #include "core/base/os-machine.h"
 #include "core/tasks/engine-private.h"
 
@@ -208,9 +209,42 @@ static int see_left(clu_engines *all, uint64_t now) {
   if (clu_os_memory_left("", &r->bounds, &x) == CLU_OK) {
     r->is.limit = x.limit;
     r->is.left = x.left;
+    r->bound = x.at;
   }
   bound_by_user(all);
   return r->is.limit > 0;
+}
+
+/* ---- whose turn it is ---- */
+
+/* Sessions that share a bound share its number. */
+static int number_of(const clu_memory_bound *b) {
+  uint32_t hash = 2166136261u;
+  for (const char *at = b->folder; *at; at++) hash = (hash ^ (unsigned char)*at) * 16777619u;
+  return (int)(hash % 251);
+}
+
+/* Where memory is short that others have part in: takes the turn, if nobody has it. It is given
+ * back when the oldest task has ended, so that others can have it. */
+static void take_turn(struct clu_engines_room *r, uint64_t oldest) {
+  int shared = r->bounds.n > 0 && r->is.limit == r->bounds.at[r->bound].limit;
+  r->is.must_wait = 0;
+  if (clu_memory_turn_is_taken() && (!r->is.is_short || oldest != r->turn_of)) {
+    clu_memory_turn_give();
+    r->turn_of = 0;
+    return;
+  }
+  if (!shared || !r->is.is_short) return;
+  r->is.must_wait = !clu_memory_turn_take("/tmp", number_of(&r->bounds.at[r->bound]));
+  if (!r->is.must_wait) r->turn_of = oldest;
+}
+
+/* When the task that is the oldest could begin; 0: nobody is at work. */
+static uint64_t oldest_of(const struct clu_engines_room *r) {
+  uint64_t first = 0;
+  for (size_t k = 0; k < r->n; k++)
+    if (!first || r->nodes[k].began < first) first = r->nodes[k].began;
+  return first;
 }
 
 /* ---- what is done ---- */
@@ -320,11 +354,13 @@ void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
   if (r->n == 0 || !see_left(all, now)) {
     let_go(all);
     r->is.is_short = 0;
+    clu_memory_turn_give();
     r->due = r->looked = 0;
     return;
   }
   see_jobs(all);
   r->is.may_end = !r->ends && (!r->ended || now - r->ended > GONE_AFTER);
+  take_turn(r, oldest_of(r));
   clu_room_plan(&r->is, r->nodes, r->n);
   count_going(all);
   carry_out(all, now);
