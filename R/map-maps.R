@@ -128,6 +128,22 @@
 #'   While several maps and tasks are under way, the least of their limits holds for all. A limit
 #'   over the machine's memory is none. The memory of nodes on other machines is not known here: a
 #'   warning of class `clutch_unlimited` says so.
+#' @section Memory that is short: Where tasks do not fit side by side, fewer of them are at work at
+#'   a time. The session looks at what the machine and its control groups have left, and at what the
+#'   nodes have. A task is handed out where what tasks of this map have had so far still fits. Where
+#'   memory is short nodes that grow are stopped, the youngest task first, so that the older ones
+#'   can end; they go on as soon as there is room. No task is started twice by that, and no time
+#'   limit runs meanwhile. A message of class `clutch_memory_short` says so at the end of the map.
+#'   It has `seconds`, `at_once` (how many tasks were at work meanwhile, on average), `peak` (the
+#'   most that a node had) and `limit`, both in bytes.
+#'
+#'   Where stopping does not help, the node of the youngest task that may be repeated (`.retries`)
+#'   is ended, and its task begins anew. That is no try. Where none may be repeated, the task that
+#'   has most fails, as does one that does not fit alone: with class `clutch_task_memory`. Of
+#'   several sessions of a user that share a limit one after the other has the right of way.
+#'
+#'   Only on Linux. Nodes that are no forks are not stopped, and those on other machines count for
+#'   nothing. Option `clutch.memory` of [clutch-options] sets another limit, or none.
 #' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #'   `"here"`: no cluster, see *Without nodes*.
 #' @param .x vector or list. Its elements are the first argument of `.f`.
@@ -189,7 +205,7 @@
 #'   (the stack on the node, as text) and `node_call`. It has a second class where the cause is
 #'   another one than an error in `.f`:
 #'   * `clutch_task_died`: its node has died (`pid`, `signal`, `status`; of [slurm()] also `cause`)
-#'   * `clutch_task_memory`: the same, for want of memory or over `.max_memory`
+#'   * `clutch_task_memory`: the same, for want of memory, or over `.max_memory`
 #'   * `clutch_task_timeout`: it took longer than `.timeout`; `stack`: its calls then, or `NULL`
 #'   * `clutch_task_cancelled`: it was cancelled
 #'

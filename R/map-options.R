@@ -56,6 +56,11 @@
 #'       to end an element whose time is up, or that was cancelled, since it was told. Then the node
 #'       is ended and replaced; one of another host when that host, asked once more, has no answer
 #'       of it after the same time. Read when a cluster is first used for a map or task.}
+#'     \item{`clutch.memory`}{`TRUE` (default), `FALSE`, or a size: number of bytes, or text such as
+#'       `"2 GB"` or `"512 MiB"`. How much memory the tasks of this session may have together.
+#'       `TRUE`: what the control groups of the session and the machine have left. A size: that, and
+#'       no more than is left. `FALSE`: nobody looks. See section *Memory that is short* of
+#'       [cluster_map()]. Read when a map or task begins.}
 #'     \item{`clutch.max_size`}{number of bytes, 0 or more; default 500e6. A function with its
 #'       environment, constants and variables that is larger gives a warning of class
 #'       `clutch_large`. What travels by shared memory does not count.}

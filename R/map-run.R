@@ -48,6 +48,7 @@ finish_map <- function(t, job, elements, o, bar) {
   progress_end(bar)
   if (!is.null(o$record)) check_journal(o$record, flush = TRUE)
   settle_replacements(t)
+  tell_shortage(job)
   if (is.null(values)) values <- values_or_errors(t, job, n)
   if (!is.null(o$record)) count_run(o$record)
   if (!is.null(names(elements))) names(values) <- names(elements)

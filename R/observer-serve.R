@@ -104,8 +104,8 @@ observer_stacks <- function(cluster, wait, nodes = NULL) {
 # and data frames, in which `cluster` is its number in the session:
 #   clusters  cluster, name, since, nodes (how many), strategy, stopped; given, done, failed
 #             (tasks); ended, told: how many tasks and events there have been until now
-#   nodes     cluster, node, host, pid, state ("starting", "idle", "busy", "dead", "stopped"), job
-#             and element at hand, since, call (the last that is known, "" where
+#   nodes     cluster, node, host, pid, state ("starting", "idle", "busy", "held", "dead",
+#             "stopped"), job and element at hand, since, call (the last that is known, "" where
 #             none is), done, failed (tasks), cpu (share of a core), memory
 #             and limit (bytes), deaths, sent, received (bytes)
 #   jobs      cluster, job, label, total, done, failed, running, queued, retries (tasks), since,

@@ -5,7 +5,7 @@
 # place another has been put: that was told then.
 tell_loss <- function(t, d, death) {
   if (is.null(d$info)) return(invisible())
-  if (d$over_memory) {
+  if (d$over_memory || ended_for_room(d)) {
     tell_event("limit", t$info, d$index, death$how, pid = death$pid, at = d$at, limit = "memory",
                job = d$job, element = d$element)
   }

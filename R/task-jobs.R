@@ -116,6 +116,7 @@ job_new <- function(t, fun, elements, more, needs, o) {
     on_way$travel
   )
   forget_deaths(t)
+  set_memory_budget()
   handler <- if (o$relay == "handler") handler_of(o$handler)
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)
   only <- if (length(t$ranks) < nodes_at_start(t$info)) as.integer(t$ranks)
@@ -210,5 +211,3 @@ environment_objects <- function(fun) {
   if (is.null(env) || identical(env, globalenv()) || isNamespace(env)) return(list())
   as.list(env, all.names = TRUE)
 }
-
-mb <- function(bytes) sprintf("%.0f MB", bytes / 1e6)

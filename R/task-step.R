@@ -81,7 +81,7 @@ death_of <- function(d, info) {
   i <- d$info
   end <- if (is.null(d$killed) && !d$over_memory) end_of_host(info, d$index)
   how <- if (is.null(end)) lost_text(d, info) else end$text
-  is_memory <- d$over_memory || identical(end$cause, "memory") ||
+  is_memory <- d$over_memory || ended_for_room(d) || identical(end$cause, "memory") ||
     grepl("out-of-memory", how, fixed = TRUE)
   list(
     how = how,
@@ -100,6 +100,7 @@ lost_text <- function(d, info) {
   i <- d$info
   if (is.null(i)) return("it was replaced, since it did not give up what it was told to")
   if (d$over_memory) return(memory_text(d))
+  if (ended_for_room(d)) return(room_text(d))
   if (!is.null(d$killed)) return(killed_text(d$killed))
   if (i$state == "stopped") return("the cluster was stopped")
   death_text(i, info)

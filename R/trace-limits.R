@@ -50,7 +50,8 @@ LEAST_SHARE <- 0.2 # of the nodes' time
 # A data frame: `what`, `share` (of the nodes' time that is lost by it; NA: not known), `measured`,
 # `advice`. What loses most is first.
 limits_of_trace <- function(x, n) {
-  found <- list(limit_of_memory(attr(x, "deaths"), attr(x, "memory"), attr(x, "machine_memory")))
+  found <- list(limit_of_memory(attr(x, "deaths"), attr(x, "memory"), attr(x, "machine_memory")),
+                limit_of_room(attr(x, "shortage"), x, n))
   x <- x[x$node > 0 & !is.na(x$run), , drop = FALSE]
   if (nrow(x) && n > 0) {
     spent <- time_spent(x, n)
@@ -256,6 +257,19 @@ limit_of_memory <- function(deaths, memory, machine) {
   measured <- c(if (died) deaths_text(deaths), if (together > 0) had_memory_text(memory, machine))
   one_limit("memory", NA_real_, paste0("memory: ", paste(measured, collapse = "; ")),
             memory_advice(memory, machine))
+}
+
+# Nodes were stopped or had to wait since tasks did not fit side by side. `use`: as of
+# room_of_tasks(); NULL: not known.
+limit_of_room <- function(use, x, n) {
+  if (is.null(use) || use$short < LEAST_SHORTAGE || !nrow(x)) return(NULL)
+  span <- max(x$received) - min(x$queued)
+  share <- min(use$short * max(n - use$went, 0) / max(n * span, 1e-9), 1)
+  text <- paste("memory: tasks take up to %s and there are %s for all, so that for %s only %.1f of",
+                "%d nodes could be at work")
+  measured <- sprintf(text, mb(use$peak), mb(use$limit), duration_text(use$short), use$went, n)
+  one_limit("memory", share, measured,
+            "Let each task hold less at a time, or use a machine with more memory")
 }
 
 deaths_text <- function(deaths) {

@@ -53,6 +53,11 @@
 #'   four for each node: of samples near each other the largest is kept. What a task has between two
 #'   samples, and gives back, is not seen. Between two measurements a node's own memory is
 #'   estimated by what is resident.
+#'
+#'   `attr(x, "shortage")` is a list of what was measured where tasks did not fit side by side, see
+#'   option `clutch.memory` of [clutch-options]: `short`, for how many seconds nodes were stopped or
+#'   tasks had to wait; `went`, how many nodes were at work meanwhile, on average; `peak`, the most
+#'   that a node had, and `limit`, what there was for all, both in bytes.
 #' @section Phases: They follow each other: together they last from `queued` to `received`. Those
 #'   that a task has not come to are `NA`.
 #'   * `queue`: until the task was sent, and its node had no other before it. Of a later attempt the
@@ -102,7 +107,7 @@ cluster_trace <- function(cl = NULL) {
             nodes = length(t$info$handles), jobs = jobs, deaths = deaths_in_trace(t, first),
             open_since = .Call(ffi_tasks_open_since, t$ptr) - first,
             origin = Sys.time() - (clock() - first), memory = memory_in_trace(t, first),
-            machine_memory = machine_memory())
+            machine_memory = machine_memory(), shortage = room_of_tasks(t))
 }
 
 # Columns of a trace that are times.

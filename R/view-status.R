@@ -27,6 +27,8 @@
 #'   for nodes that cannot tell: those on other hosts and TCP nodes.
 #' @section States:
 #' * `"idle"`, `"busy"`.
+#' * `"held"`: it has a task and is stopped for a while, since memory is short, see option
+#'   `clutch.memory` of [clutch-options].
 #' * `"cancelling"`: it is told to give up a call that was interrupted.
 #' * `"stopped"`: the cluster was stopped.
 #' * `"dead: "` and how it ended.
@@ -53,7 +55,7 @@ cluster_status <- function(cl = NULL) {
     node = vapply(cl, function(nd) nd$rank, 1L),
     host = vapply(cl, function(nd) nd$host, ""),
     pid = pid,
-    state = vapply(infos, state_text, ""),
+    state = with_held(vapply(infos, state_text, ""), cl),
     started = Sys.time() - vapply(infos, function(i) i$age, 1),
     tasks = vapply(infos, function(i) i$done, 1),
     cpu = ifelse(here, vapply(pid, process_cpu, 1), use$cpu),
@@ -61,6 +63,13 @@ cluster_status <- function(cl = NULL) {
     gave_back = vapply(infos, function(i) i$gave_back, 1) / 2^20,
     stringsAsFactors = FALSE
   )
+}
+
+# `state`: of these nodes. A node that is stopped since memory is short is no more "busy".
+with_held <- function(state, cl) {
+  if (!length(cl)) return(state)
+  is_held <- vapply(cl, function(nd) nd$rank, 1L) %in% held_nodes(info_of(cl))
+  ifelse(is_held & state == "busy", "held", state)
 }
 
 # The value is what nodes on other hosts have used, as their fork servers say: list(cpu, memory), in

@@ -31,7 +31,7 @@ top_session <- function(s) {
 
 top_sums <- function(s, before) {
   n <- s$nodes
-  states <- table(factor(n$state, c("busy", "idle", "starting", "cut", "dead", "stopped")))
+  states <- table(factor(n$state, c("busy", "held", "idle", "starting", "cut", "dead", "stopped")))
   states <- states[states > 0L]
   waiting <- sum(s$jobs$queued[is.na(s$jobs$ended)])
   c(
@@ -187,8 +187,8 @@ fit <- function(x, width) {
   x
 }
 
-ansi_codes <- c(bold = "1", head = "7", busy = "", idle = "2", starting = "33", cut = "35",
-                dead = "1;31", warn = "33", none = "")
+ansi_codes <- c(bold = "1", head = "7", busy = "", idle = "2", held = "36", starting = "33",
+                cut = "35", dead = "1;31", warn = "33", none = "")
 
 paint_ansi <- function(text, kind) {
   code <- ansi_codes[match(kind, names(ansi_codes), nomatch = length(ansi_codes))]

@@ -20,7 +20,8 @@
 #' @return `NULL`, invisibly.
 #' @section Columns:
 #' * `node`: number in its cluster.
-#' * `state`: `"busy"`, `"idle"`, `"starting"`, `"cut"` (its host is cut off), or `"dead"`.
+#' * `state`: `"busy"`, `"idle"`, `"held"` (stopped for a while, since memory is short),
+#'   `"starting"`, `"cut"` (its host is cut off), or `"dead"`.
 #' * `for`: how long it has been at what it does.
 #' * `cpu`: share of a core; `memory`: its own; `limit`: how much it may have.
 #' * `done`, `failed`: number of tasks.

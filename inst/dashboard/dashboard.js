@@ -121,7 +121,7 @@
   function showTiles() {
     const nodes = clutch.shown("nodes"), jobs = clutch.shown("jobs");
     const count = (state) => nodes.filter((n) => n.state === state).length;
-    const others = ["idle", "starting", "cut", "dead"].filter((s) => count(s)).map((s) => count(s) + " " + s);
+    const others = ["held", "idle", "starting", "cut", "dead"].filter((s) => count(s)).map((s) => count(s) + " " + s);
     const rates = clutch.rates("done");
     const recent = rates.slice(-4);
     const rate = recent.length ? recent.reduce((sum, p) => sum + p.value, 0) / recent.length : null;

@@ -260,7 +260,7 @@ clutch.nodes = (function () {
     const ctx = clutch.context(overview, Math.ceil(all.length / across) * size);
     cells = { all, size, across };
     const colours = {};
-    for (const s of ["busy", "idle", "starting", "cut", "dead", "text"]) colours[s] = clutch.colour(s);
+    for (const s of ["busy", "held", "idle", "starting", "cut", "dead", "text"]) colours[s] = clutch.colour(s);
     all.forEach((n, i) => drawCell(ctx, n, (i % across) * size + 1, Math.floor(i / across) * size + 1, size - 3, colours));
     const counts = {};
     for (const n of all) counts[n.state] = (counts[n.state] || 0) + 1;
@@ -275,6 +275,9 @@ clutch.nodes = (function () {
     ctx.lineWidth = 1.5;
     if (n.state === "busy") {
       ctx.fillRect(x, y, side, side);
+    } else if (n.state === "held") {
+      ctx.fillRect(x, y, side / 3, side);
+      ctx.fillRect(x + side - side / 3, y, side / 3, side);
     } else if (n.state === "dead") {
       line(ctx, x, y, x + side, y + side);
       line(ctx, x, y + side, x + side, y);

@@ -12,7 +12,8 @@
 #include "core/base/os-forks.h"
 
 /* Windows has no numbers of its own; those of the C library where it has them */
-const int CLU_SIG_INT = 2, CLU_SIG_NUDGE = 23, CLU_SIG_TERM = 15, CLU_SIG_KILL = 9;
+const int CLU_SIG_INT = 2, CLU_SIG_NUDGE = 23, CLU_SIG_TERM = 15, CLU_SIG_KILL = 9,
+          CLU_SIG_STOP = 19, CLU_SIG_CONT = 18;
 
 #define MAX_KEEP 8
 #define KEPT \

@@ -11,6 +11,7 @@
 #include <tlhelp32.h>
 
 #include "core/base/os-machine.h"
+#include "core/base/os-memory.h"
 #include "core/base/os-samples.h"
 
 /* ---- texts ---- */
@@ -258,4 +259,17 @@ int clu_os_symbol_of(void (*fun)(void), char *file, size_t nfile, char *name, si
   if (nfile) *file = 0;
   if (nname) *name = 0;
   return 0;
+}
+
+/* ---- how much memory is left: Windows has no such groups ---- */
+
+int clu_os_memory_bounds(const char *root, clu_memory_bounds *out) {
+  (void)root;
+  memset(out, 0, sizeof *out);
+  return CLU_UNSUPPORTED;
+}
+
+int clu_os_memory_left(const char *root, const clu_memory_bounds *b, clu_memory_left *out) {
+  (void)root, (void)b, (void)out;
+  return CLU_UNSUPPORTED;
 }

@@ -59,7 +59,8 @@ static void check_cut(const clu_engine *t, int i) {
 
 static void check_counts(int e) {
   clu_sched *s = W.t[e]->sched;
-  int up = 0, busy = 0, cut = 0, timed = 0, tokens = 0;
+  int up = 0, busy = 0, apart = 0, cut = 0, held = 0, timed = 0, tokens = 0;
+  int64_t taken = 0;
   size_t waiting = 0, alone = 0;
   check_jobs(e);
   for (int i = 0; i < s->n; i++) {
@@ -76,6 +77,10 @@ static void check_counts(int e) {
     check_cut(W.t[e], i);
     up += nd->up;
     busy += tasks > 0;
+    apart += tasks > 0 && nd->apart;
+    held += nd->up && nd->held;
+    taken += nd->takes;
+    HOLDS(nd->takes == 0 || (tasks > 0 && !nd->apart));
     cut += nd->up && nd->cut;
     timed += nd->deadline != 0;
   }
@@ -85,6 +90,7 @@ static void check_counts(int e) {
     alone += j->pending.waiting > 0 && !j->group->needs_caller;
   }
   HOLDS(up == s->up && busy == s->busy && cut == s->cut && timed == s->timed);
+  HOLDS(apart == s->busy_apart && held == s->held && taken == s->taken);
   HOLDS(waiting == s->waiting && alone == s->waiting_alone);
   for (int k = 0; k < W.n_engines; k++) tokens += W.t[k]->cores.held;
   HOLDS(tokens == W.tokens);

@@ -1,5 +1,5 @@
 /* The owner of simulated engines: the model that says what of each task has come, and what has to
- * hold of it and of what the engine counts. */
+ * hold of it. What it does, see simulated-owner.h. */
 #ifndef SIMULATED_ENGINE_H
 #define SIMULATED_ENGINE_H
 
@@ -20,7 +20,7 @@ typedef struct task {
 /* A job, as its owner knows it. */
 typedef struct work {
   clu_task_job *job;
-  int e, bare, memory, slow, quiet;
+  int e, bare, memory, slow, quiet, large;
   uint64_t n, number, timeout;
   uint32_t retries, excused; /* starts that do not count */
   uint64_t ever;             /* tasks that have left, whatever became of that */
@@ -38,10 +38,13 @@ static struct {
   sim_node *nodes[ENGINES][NODES];
   work works[MOST_WORKS];
   int n_engines, n, n_works, serials, depth, is_away, calm, has_limits, budget, tokens;
+  uint64_t room, foreign; /* bytes that all may have, 0: nobody tells; that others have */
   void (*steps_within)(int e);
 } W;
 
-static struct { long values, deaths, over, cuts, idle, given_up, ends[4]; } totals;
+static struct {
+  long values, deaths, over, cuts, idle, given_up, held, yields, never, ends[4];
+} totals;
 
 static void come(int e, int i);
 
@@ -86,7 +89,7 @@ static int work_deed(const sim_node *s, const piece *p, uint64_t *takes) {
   const work *w = &W.works[p->work];
   uint64_t what = dice(1000);
   (void)s;
-  *takes = dice(w->slow ? 8000000 : 60000);
+  *takes = w->large ? dice(300000000) : dice(w->slow ? 8000000 : 60000);
   if (W.calm) return WELL;
   if (what < 10 && w->timeout) return DEAF;
   if (what < 30 && w->timeout) *takes = 2 * w->timeout;
@@ -99,6 +102,16 @@ static int work_deed(const sim_node *s, const piece *p, uint64_t *takes) {
     return HOGS;
   }
   return WELL;
+}
+
+static uint64_t work_fills(const piece *p) { return W.works[p->work].large ? dice(300) << 20 : 0; }
+
+static void excuse(int e, int i);
+static void work_is_killed(const sim_node *s) {
+  const clu_task_node *at = s->node.data;
+  if (!at || at->id != s->node.id) return;
+  for (int e = 0; e < W.n_engines; e++)
+    if (at->killed == CLU_KILL_YIELD && W.nodes[e][at->index] == s) excuse(e, at->index);
 }
 
 static void happens_meanwhile(int waits) {
@@ -125,6 +138,63 @@ int64_t __wrap_clu_os_process_memory(clu_pid pid, int64_t enough) {
       if (W.nodes[e][i] && 1000 + W.nodes[e][i]->serial == (int)pid)
         return (int64_t)W.nodes[e][i]->memory;
   return -1;
+}
+
+/* ---- memory ---- */
+
+int64_t __wrap_clu_os_process_anonymous(int64_t pid);
+int64_t __wrap_clu_os_process_anonymous(int64_t pid) {
+  for (int e = 0; e < W.n_engines; e++)
+    for (int i = 0; i < W.n; i++)
+      if (W.nodes[e][i] && 1000 + W.nodes[e][i]->serial == (int)pid)
+        return 50000000 + (int64_t)node_has(W.nodes[e][i]);
+  return 50000000; /* it is just coming */
+}
+
+int __wrap_clu_os_memory_bounds(const char *root, clu_memory_bounds *out);
+int __wrap_clu_os_memory_bounds(const char *root, clu_memory_bounds *out) {
+  (void)root, (void)out;
+  return W.room ? CLU_OK : CLU_UNSUPPORTED;
+}
+
+int __wrap_clu_os_memory_left(const char *root, const clu_memory_bounds *b, clu_memory_left *out);
+int __wrap_clu_os_memory_left(const char *root, const clu_memory_bounds *b, clu_memory_left *out) {
+  uint64_t used = W.foreign;
+  (void)root, (void)b;
+  if (!W.room) return CLU_UNSUPPORTED;
+  for (int e = 0; e < W.n_engines; e++)
+    for (int i = 0; i < W.n; i++)
+      if (W.nodes[e][i]) used += node_has(W.nodes[e][i]);
+  out->limit = (int64_t)W.room;
+  out->left = used < W.room ? (int64_t)(W.room - used) : 0;
+  return CLU_OK;
+}
+
+/* Right after the session has looked: it knows whom it holds, somebody goes on, and nobody is held
+ * who was cancelled. */
+static void check_held(void) {
+  int held = 0, goes = 0;
+  for (int e = 0; e < W.n_engines; e++) {
+    for (int i = 0; i < W.n; i++) {
+      const sim_node *s = W.nodes[e][i];
+      const clu_sched_node *nd = i < W.t[e]->sched->n ? W.t[e]->sched->nodes[i] : NULL;
+      if (!s || !is_attached(s)) continue;
+      HOLDS(!s->held == !W.t[e]->nodes[i].room.held || s->told_end);
+      HOLDS(!nd || !nd->up || !nd->held == !W.t[e]->nodes[i].room.held);
+      held += s->held && s->busy;
+      goes += !s->held && nd && nd->batches.len > 0;
+    }
+  }
+  HOLDS(!held || goes);
+  totals.held += held;
+}
+
+void __real_clu_engines_look_at_room(clu_engines *all, uint64_t now);
+void __wrap_clu_engines_look_at_room(clu_engines *all, uint64_t now);
+void __wrap_clu_engines_look_at_room(clu_engines *all, uint64_t now) {
+  __real_clu_engines_look_at_room(all, now);
+  HOLDS(!all->room.due || all->room.due > now);
+  check_held();
 }
 
 /* ---- the budget of cores ---- */
@@ -165,7 +235,8 @@ void __wrap_clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
   w = clu_task_job_caller(a->user);
   HOLDS(!w->cancelled && !w->released);
   HOLDS(!W.is_away || w->bare);
-  HOLDS(!s->nodes[a->node]->cut && !s->nodes[a->node]->asked);
+  HOLDS(!s->nodes[a->node]->cut && !s->nodes[a->node]->asked && !s->nodes[a->node]->held);
+  HOLDS(!s->is_tight || s->busy == s->busy_apart || s->nodes[a->node]->apart);
   HOLDS(clu_policy_may_do(a->job, a->node));
   if (a->attempt == 1) { /* never a gap: the first that has not left yet is the next that does */
     HOLDS(a->first <= w->ever && a->first + a->n <= w->n);
@@ -211,7 +282,8 @@ static void take_failure(work *w, const clu_task_failure *f) {
   HOLDS(f->why == CLU_END_ANSWER || (k->values == 0 && !k->left));
   HOLDS(f->why != CLU_END_TIMEOUT || w->timeout);
   HOLDS(f->why != CLU_END_CANCELLED);
-  HOLDS(f->why != CLU_END_DIED || f->attempt > w->retries || w->lost_nodes || W.has_limits);
+  HOLDS(f->why != CLU_END_DIED || f->attempt > w->retries || w->lost_nodes || W.has_limits ||
+        (W.room && w->large));
   k->whys = (unsigned)f->why;
   totals.ends[f->why]++;
 }
@@ -272,174 +344,6 @@ static void hear_news(int e) {
     HOLDS(!w->awaited || w->cancelled || !is_over(w));
   }
   clu_engine_news_told(W.t[e]);
-}
-
-/* ---- what the owner does about events ---- */
-
-static void hear_deaths(int e) {
-  while (clu_engine_deaths(W.t[e])) {
-    clu_death d = clu_engine_death(W.t[e], 0);
-    clu_engine_deaths_told(W.t[e], 1);
-    totals.deaths++;
-    totals.over += d.over_memory;
-    HOLDS(d.index >= 0 && d.index < W.n && d.cause > 0);
-    HOLDS(!d.over_memory || W.has_limits);
-    HOLDS(d.killed == CLU_NOT_KILLED || d.killed == CLU_KILL_NO_REACTION); /* no node has lied */
-    if (!clu_engine_has_any(W.t[e], d.index) && !once_in(3)) come(e, d.index);
-  }
-}
-
-/* Starts at a node whose end is somebody else's doing do not count. */
-static void excuse(int e, int i) {
-  const sim_node *s = W.nodes[e][i];
-  for (int k = 0; k < W.n_works; k++)
-    if (s && W.works[k].e == e && !W.works[k].released) W.works[k].excused++;
-}
-
-static void tell_ends(int e) {
-  clu_engine_ask(W.t[e], clu_os_now() + 5000000);
-  for (int i = 0; i < W.n; i++) {
-    int counts = once_in(2);
-    if (!clu_engine_is_unclear(W.t[e], i, 0)) continue;
-    if (!counts) excuse(e, i);
-    clu_engine_tell_end(W.t[e], i, counts);
-  }
-}
-
-static void replace_absent(int e, uint64_t unless) {
-  for (int i = 0; i < W.n; i++) {
-    sim_node *s = W.nodes[e][i];
-    if ((!s || !clu_engine_has_any(W.t[e], i)) && (!unless || once_in(unless))) come(e, i);
-  }
-}
-
-static void handle(int e, int event, work *w) {
-  size_t n;
-  switch (event) {
-  case CLU_EVENT_UNCLEAR: tell_ends(e); break;
-  case CLU_EVENT_DEATHS: hear_deaths(e); break;
-  case CLU_EVENT_NOTES:
-    for (const clu_note *x = clu_engine_notes(W.t[e], &n); n > 0; n--, x++) {
-      totals.cuts += x->what == CLU_NOTE_CUT;
-      totals.idle += x->what == CLU_NOTE_IDLE;
-    }
-    clu_engine_notes_told(W.t[e]);
-    break;
-  case CLU_EVENT_RELAY:
-    for (clu_task_job *j = clu_engine_next_unheard(W.t[e], NULL); j;
-         j = clu_engine_next_unheard(W.t[e], j))
-      take(clu_task_job_caller(j));
-    break;
-  case CLU_EVENT_NO_NODE:
-    if (!once_in(3)) {
-      replace_absent(e, 0);
-    } else {
-      w->lost_nodes = 1;
-      clu_task_job_fail_pending(w->job, 1);
-    }
-    break;
-  }
-}
-
-/* ---- begin and end ---- */
-
-static int elements(void *job, uint64_t first, uint32_t n, int shares, clu_blob **body) {
-  const work *w = job;
-  unsigned char bytes[8];
-  HOLDS(!W.is_away && !shares && first + n <= w->n && !w->bare);
-  W.depth++;
-  if (!W.calm && once_in(20)) W.steps_within(w->e);
-  W.depth--;
-  if (!W.calm && once_in(100)) {
-    clu_blob_unref(*body);
-    *body = NULL;
-    return CLU_CANCELLED;
-  }
-  for (uint32_t k = 0; k < n; k++) {
-    clu_put64(bytes, first + k);
-    HOLDS(clu_blob_append(*body, bytes, 8) == 0);
-  }
-  return CLU_OK;
-}
-
-/* Node `i` is there, in place of the one that was, if any. */
-static void come(int e, int i) {
-  sim_node *old = W.nodes[e][i];
-  int before = once_in(2) || (old && clu_node_is_open(&old->node));
-  int kind = old ? old->kind : (int)dice(3);
-  sim_node *s;
-  if (old && before) {
-    W.nodes[e][i] = NULL;
-    clu_node_read_all(&old->node); /* else what it has answered is lost with it */
-    clu_node_free(&old->node);
-  }
-  s = W.nodes[e][i] = sim_node_new(W.session, kind, ++W.serials);
-  HOLDS(clu_engine_attach(W.t[e], i, &s->node) == CLU_ATTACHED);
-  HOLDS(clu_engine_has(W.t[e], i, &s->node));
-  if (old && !before) clu_node_free(&old->node);
-}
-
-/* Nobody stands still, or is cut off, from now on. */
-static void calm_down(int e) {
-  for (int i = 0; i < W.n; i++) {
-    sim_node *s = W.nodes[e][i];
-    if (!s) continue;
-    s->frozen = 0;
-    if (s->cut == CLU_IS_CUT) {
-      s->cut = CLU_IS_REACHED;
-      W.session->cuts++;
-    }
-  }
-}
-
-static void on_signal(int sig) {
-  say_seed();
-  signal(sig, SIG_DFL);
-  raise(sig);
-}
-
-static void begin(uint64_t seed) {
-  static const clu_engine_caller caller = {elements};
-  memset(&W, 0, sizeof W);
-  sim_seed = seed;
-  sim_now = 1000000000;
-  dice_state = 2 * seed + 1;
-  for (int k = 0; k < 10; k++) dice(2);
-  signal(SIGABRT, on_signal);
-  signal(SIGSEGV, on_signal);
-  signal(SIGALRM, on_signal);
-  alarm(TEST_SECONDS - 3);
-  clu_slab_leave();
-  HOLDS(W.session = clu_session_new(NULL));
-  HOLDS(W.all = clu_engines_new(W.session, &W.turns, &caller));
-  W.away = clu_engines_work(W.all);
-  W.n_engines = 1 + once_in(3);
-  W.n = 1 + (int)dice(NODES);
-  W.has_limits = once_in(2);
-  for (int e = 0; e < W.n_engines; e++) {
-    HOLDS(W.t[e] = clu_engine_new(W.all, W.n, 5000000, 100));
-    clu_engine_drive_always(W.t[e]);
-    if (once_in(2)) clu_engine_ask(W.t[e], 0);
-    for (int i = 0; i < W.n; i++) come(e, i);
-  }
-}
-
-static void end(void) {
-  int first = once_in(2);
-  for (int round = 0; round < 2; round++) {
-    for (int e = 0; e < W.n_engines && round != first; e++) clu_engine_free(W.t[e]);
-    for (int k = 0; k < W.n_works && round == first; k++)
-      if (!W.works[k].released) clu_task_job_release(W.works[k].job);
-  }
-  HOLDS(W.tokens == 0);
-  for (int e = 0; e < W.n_engines; e++)
-    for (int i = 0; i < W.n; i++)
-      if (W.nodes[e][i]) clu_node_free(&W.nodes[e][i]->node);
-  for (int k = 0; k < W.n_works; k++) free(W.works[k].tasks);
-  clu_engines_free(W.all);
-  HOLDS(clu_session_is_empty(W.session));
-  clu_session_free(W.session);
-  alarm(0);
 }
 
 #endif

@@ -5,6 +5,8 @@
  * Kinds: LOCAL is as one of a fork server of this machine (claim word, result ring, interrupts that
  * are confirmed), PLAIN as one that connects (neither; killed at once), FAR as one of another host
  * (its ring is read there, and it can be cut off).
+ * A LOCAL one can be stopped, and its memory is known: tasks of some works fill some in the first
+ * half of their time.
  *
  * Who includes this has a line "// link:" with the functions that are wrapped here, and defines
  * what is declared below.
@@ -60,14 +62,17 @@ typedef struct sim_node {
   int kind, serial;
   clu_claim claim;
   clu_ring ring;
-  clu_chan chan; /* the node's end */
-  int runs;      /* its process does */
-  int frozen;    /* it is stopped, as by SIGSTOP */
-  int cut;       /* enum clu_reach */
-  int told_end;  /* 1: by itself; 2: it is to be killed */
-  int ends;      /* it has ended: 1: its end is still to be told; 2: nobody will tell how */
-  int over;      /* it had too much memory */
+  clu_chan chan;    /* the node's end */
+  int runs;         /* its process does */
+  int frozen;       /* it is stopped, as by SIGSTOP */
+  int cut;          /* enum clu_reach */
+  int told_end;     /* 1: by itself; 2: it is to be killed */
+  uint64_t kill_at; /* when it is, if it has not ended by itself */
+  int ends;         /* it has ended: 1: its end is still to be told; 2: nobody will tell how */
+  int over;         /* it had too much memory */
   uint64_t limit, memory;
+  uint64_t held;              /* since when it is held; 0: it is not */
+  uint64_t peak, from, half;  /* its task fills so much, from then on, within so many ns */
   uint64_t cancel, to_cancel; /* the task that it is to give up; the one on its way to its host */
   int signals;                /* interrupts that its host has to confirm */
   uint64_t asked;             /* what is to be taken back, on its way to its host */
@@ -84,6 +89,10 @@ typedef struct sim_node {
 /* Node `s` begins this task now. What it does, and for how many ns. */
 static void work_begins(const sim_node *s, const piece *p);
 static int work_deed(const sim_node *s, const piece *p, uint64_t *takes);
+/* How much memory that fills. */
+static uint64_t work_fills(const piece *p);
+/* The session ends it. */
+static void work_is_killed(const sim_node *s);
 /* Its result is in the node's ring; its node had too much memory, and that is told. */
 static void work_answered(const sim_node *s, const piece *p);
 static void work_was_over(const sim_node *s, const piece *p);
@@ -91,6 +100,13 @@ static void work_was_over(const sim_node *s, const piece *p);
 static void happens_meanwhile(int waits);
 /* host_acts() for each: only within clu_loop_pump(). */
 static void hosts_act(void);
+
+/* Bytes that it has filled. */
+static uint64_t node_has(const sim_node *s) {
+  uint64_t now = s->held ? s->held : sim_now;
+  if (!s->runs || !s->busy || !s->peak || now < s->from) return 0;
+  return now - s->from >= s->half ? s->peak : s->peak * (now - s->from) / s->half;
+}
 
 /* Makes what a task gives: which it is, and what it has said before. */
 static uint64_t value_of(const piece *p, int relays) {
@@ -259,14 +275,17 @@ static void node_works(sim_node *s) {
     s->relays = 0;
     work_begins(s, &s->now);
     s->deed = work_deed(s, &s->now, &takes);
-    s->until = clu_os_now() + takes;
+    s->from = clu_os_now();
+    s->until = s->from + takes;
+    s->half = takes / 2 + 1;
+    s->peak = s->kind == LOCAL ? work_fills(&s->now) : 0;
     if (s->deed == HOGS) s->memory = 1000000;
   }
   if (s->runs && !s->busy) send_records(s);
 }
 
 static void node_acts(sim_node *s) {
-  if (!s->runs || s->frozen) return;
+  if (!s->runs || s->frozen || s->held) return;
   if (s->cut == CLU_IS_REACHED) node_reads(s);
   if (s->runs) node_works(s);
   if (s->runs && s->cut == CLU_IS_REACHED && clu_chan_pending(&s->chan))
@@ -314,6 +333,7 @@ static void host_acts(sim_node *s) {
   if (s->ends == 2 && once_in(2)) tell_end(s);
   if (s->cut != CLU_IS_REACHED) return;
   if (s->told_end == 2 && s->runs) node_dies(s, 1);
+  if (s->told_end == 1 && s->runs && sim_now > s->kill_at) node_dies(s, 1);
   if (s->signals && once_in(2)) {
     int n = s->signals;
     s->cancel = s->to_cancel;
@@ -331,9 +351,21 @@ static void host_acts(sim_node *s) {
 
 static sim_node *sim(const clu_node *nd) { return (sim_node *)(uintptr_t)nd; }
 
+static void sim_hold(clu_node *nd, int held) {
+  sim_node *s = sim(nd);
+  if (!held && s->held) {
+    s->from += sim_now - s->held;
+    s->until += sim_now - s->held;
+  }
+  s->held = held ? sim_now : 0;
+}
+
 static void sim_stop(clu_node *nd, uint32_t grace_ms) {
   sim_node *s = sim(nd);
   s->told_end = grace_ms ? 1 : 2;
+  s->kill_at = sim_now + 1000000 * (uint64_t)grace_ms;
+  work_is_killed(s);
+  if (grace_ms) sim_hold(nd, 0); /* as a supervisor does */
   if (s->kind != PLAIN || grace_ms) return;
   node_dies(s, 1);
   clu_node_close(nd);
@@ -377,7 +409,7 @@ static int sim_is_cut(const clu_node *nd) { return sim(nd)->cut; }
   .interrupt = sim_interrupt
 static const clu_transport sim_transports[] = {
     [LOCAL] = {EVERY_KIND, .claim = sim_claim, .ring = sim_ring, .clock_is_ours = sim_clock,
-               .limit_memory = sim_limit},
+               .limit_memory = sim_limit, .hold = sim_hold},
     [PLAIN] = {EVERY_KIND, .own_pid = sim_pid, .clock_is_ours = sim_clock},
     [FAR] = {EVERY_KIND, .is_proxied = 1, .is_cut = sim_is_cut, .take_back = sim_take_back,
              .ask_signalled = sim_ask_signalled, .limit_memory = sim_limit}};
@@ -394,6 +426,7 @@ static sim_node *sim_node_new(clu_session *session, int kind, int serial) {
   clu_node_init(&s->node, &sim_transports[kind], session);
   HOLDS(clu_node_connect(&s->node, pair[0], 0, NULL) == CLU_OK);
   HOLDS(clu_chan_init(&s->chan, pair[1], INT64_MAX, CLU_TAKES_NONE) == CLU_OK);
+  if (kind == LOCAL) clu_put64(pid, 1000 + (uint64_t)serial);
   node_says(s, CLU_K_HELLO, 0, pid, sizeof pid);
   clu_node_receive(&s->node, 1);
   HOLDS(clu_node_is_ready(&s->node));

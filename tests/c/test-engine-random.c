@@ -1,7 +1,8 @@
 /* Engines under random schedules: maps and submitted tasks, deaths, replacements, retries, limits
  * of time and memory, cancels, nodes that stand still or are cut off, hosts that are lost, an owner
- * that is elsewhere, and elements that cannot be had. All is in one thread and in a time of its own
- * (simulated-nodes.h). A failure prints the seed that repeats it (CLUTCH_SEED).
+ * that is elsewhere, memory that is short, and elements that cannot be had. All is in one thread
+ * and in a time of its own (simulated-nodes.h). A failure prints the seed that repeats it
+ * (CLUTCH_SEED).
  *
  * What holds after each step: each task ends once, with its own value or a failure that its job
  * allows; it is started no more often than that, and at one node at a time; tasks leave in the
@@ -10,8 +11,11 @@
  */
 // link: -Wl,--wrap=clu_os_now -Wl,--wrap=clu_poller_wait -Wl,--wrap=clu_os_process_memory
 // link: -Wl,--wrap=clu_budget_take -Wl,--wrap=clu_budget_give
+// link: -Wl,--wrap=clu_os_process_anonymous -Wl,--wrap=clu_os_memory_bounds
+// link: -Wl,--wrap=clu_os_memory_left -Wl,--wrap=clu_engines_look_at_room
 // link: -Wl,--wrap=clu_sched_next -Wl,--wrap=clu_sched_sent
 #include "simulated-counts.h"
+#include "simulated-owner.h"
 
 /* ---- what may happen ---- */
 
@@ -55,6 +59,7 @@ static void submit(int e) {
   w->timeout = spec.timeout_ns;
   w->memory = spec.max_memory > 0;
   w->slow = once_in(4);
+  w->large = W.room && spec.n < 40 && once_in(3);
   w->quiet = once_in(2);
   HOLDS(w->tasks = calloc(w->n, sizeof *w->tasks));
   clu_put32(bytes, (uint32_t)W.n_works++);
@@ -183,6 +188,7 @@ static void rest(int e) {
 static void change_some(int e) {
   clu_engine *t = W.t[e];
   work *w = any_work(e, 1);
+  if (W.room && once_in(4)) W.foreign = once_in(2) ? 0 : dice(W.room);
   switch (dice(7)) {
   case 0: clu_engine_end_idle(t, once_in(2) ? 0 : 5000000 + dice(50000000)); break;
   case 1:
@@ -252,6 +258,7 @@ static void step_within(int e) {
 /* From now on nobody dies but those that are killed: all has to come to an end. */
 static void let_all_end(void) {
   W.calm = 1;
+  W.foreign = 0;
   for (int e = 0; e < W.n_engines; e++) clu_engine_end_idle(W.t[e], 0);
   for (int guard = 0;; guard++) {
     int left = 0;
@@ -268,6 +275,7 @@ static void let_all_end(void) {
       left += !W.works[k].released;
     }
     if (!left) return;
+    sim_now += 1000000; /* tasks that fill memory take up to 0.3 s, and one may have to wait */
     HOLDS(guard < 2000);
   }
 }
@@ -297,6 +305,7 @@ static void random_schedules(uint64_t first, uint64_t last) {
   CHECK(totals.cuts > 0 && totals.idle > 0);
   CHECK(totals.ends[CLU_END_ANSWER] > 0 && totals.ends[CLU_END_DIED] > 0);
   CHECK(totals.ends[CLU_END_TIMEOUT] > 0 && totals.given_up > 0);
+  CHECK(totals.held > 0 && totals.yields + totals.never > 0);
 }
 
 /* 1e6 steps; in several tests, each of which has its time. */

@@ -58,6 +58,8 @@ TEST(the_kinds_keep_their_numbers) {
   CHECK_INT_EQ(CLU_K_TAKE_BACK, 36);
   CHECK_INT_EQ(CLU_K_TAKEN, 37);
   CHECK_INT_EQ(CLU_K_STACK, 38);
+  CHECK_INT_EQ(CLU_K_HOLD, 39);
+  CHECK_INT_EQ(CLU_K_COLLECT, 40);
 }
 
 TEST(a_header_survives_the_trip) {

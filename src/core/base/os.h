@@ -385,7 +385,7 @@ int clu_os_kill(clu_pid pid, int sig, int group);
 /* Returns a name such as "SIGKILL", or NULL: there is no such signal here. Windows: there is
  * none. */
 const char *clu_os_signal_name(int sig);
-extern const int CLU_SIG_INT, CLU_SIG_NUDGE, CLU_SIG_TERM, CLU_SIG_KILL;
+extern const int CLU_SIG_INT, CLU_SIG_NUDGE, CLU_SIG_TERM, CLU_SIG_KILL, CLU_SIG_STOP, CLU_SIG_CONT;
 /* Tells whether the child `pid` has ended. CLU_OK: yes, it is reaped and `*how` says how;
  * CLU_AGAIN: it runs; CLU_DEAD: no such child (somebody else reaped it). Its process group gets
  * SIGKILL first when `group` is set, while the pid cannot yet be anybody else's. */

@@ -31,6 +31,7 @@ struct clu_node {
   void *data; /* the caller's */
   int state;
   int stopping; /* it was told to stop */
+  int held;     /* its process is stopped for a while */
   clu_chan chan;
   clu_watch_id watch;
   clu_pid pid;

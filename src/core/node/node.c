@@ -89,7 +89,9 @@ static clu_view_node *shown(const clu_node *nd) {
 static uint64_t shown_state(const clu_node *nd) {
   switch (nd->state) {
   case CLU_NODE_STARTING: return CLU_VIEW_STARTING;
-  case CLU_NODE_READY: return nd->stopping ? CLU_VIEW_STOPPED : CLU_VIEW_READY;
+  case CLU_NODE_READY:
+    if (nd->stopping) return CLU_VIEW_STOPPED;
+    return nd->held ? CLU_VIEW_HELD : CLU_VIEW_READY;
   case CLU_NODE_LOST: return CLU_VIEW_LOST;
   default: return CLU_VIEW_STOPPED;
   }
@@ -211,11 +213,6 @@ clu_ring *clu_node_ring(const clu_node *nd) {
 }
 
 int clu_node_is_proxied(const clu_node *nd) { return nd->transport->is_proxied; }
-int clu_node_limits_memory(const clu_node *nd) { return nd->transport->limit_memory != NULL; }
-
-void clu_node_limit(clu_node *nd, uint64_t bytes) {
-  if (clu_node_is_open(nd) && nd->transport->limit_memory) nd->transport->limit_memory(nd, bytes);
-}
 
 /* ---- requests ---- */
 

@@ -197,5 +197,9 @@ int clu_node_is_proxied(const clu_node *nd);
 int clu_node_limits_memory(const clu_node *nd);
 /* From now on it is ended when it has more than so many bytes; 0: no limit. */
 void clu_node_limit(clu_node *nd, uint64_t bytes);
+/* Tells whether its process can be stopped for a while, with all that it has started. */
+int clu_node_can_hold(const clu_node *nd);
+/* Stops it (`held`), or has it go on. It has to go on before anything is wanted of it. */
+void clu_node_hold(clu_node *nd, int held);
 
 #endif

@@ -35,6 +35,12 @@ void clu_fork_node_limit_memory(clu_node *nd, uint64_t bytes) {
     f->limit = bytes;
 }
 
+static void fork_hold(clu_node *nd, int held) {
+  unsigned char body[1];
+  body[0] = (unsigned char)(held != 0);
+  clu_server_send(fork_node(nd)->server, CLU_K_HOLD, nd->id, body, sizeof body, CLU_NO_FD);
+}
+
 static clu_claim *fork_claim(const clu_node *nd) {
   const clu_fork_node *f = const_fork_node(nd);
   return f->server->shared && f->slot >= 0 ? &f->server->shared->claim[f->slot] : NULL;
@@ -98,6 +104,7 @@ static const clu_transport transport = {
     .free = clu_fork_node_free,
     .interrupt = clu_fork_node_interrupt,
     .limit_memory = clu_fork_node_limit_memory,
+    .hold = fork_hold,
     .claim = fork_claim,
     .ring = fork_ring,
     .shared = fork_shared,

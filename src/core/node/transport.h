@@ -56,6 +56,8 @@ struct clu_transport {
   void (*take_back)(clu_node *nd, uint64_t end);
   /* NULL: nobody sees to a limit of its memory. */
   void (*limit_memory)(clu_node *nd, uint64_t bytes);
+  /* NULL: it cannot be stopped, and go on later. */
+  void (*hold)(clu_node *nd, int held);
   /* NULL, or no shared memory: NULL. */
   clu_claim *(*claim)(const clu_node *nd);
   clu_ring *(*ring)(const clu_node *nd);

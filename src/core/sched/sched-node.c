@@ -58,6 +58,13 @@ int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd) {
 
 /* ---- of nodes of other hosts ---- */
 
+void clu_sched_node_apart(clu_sched *s, int i) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd || nd->apart) return;
+  nd->apart = 1;
+  s->busy_apart += nd->counted;
+}
+
 void clu_sched_node_elsewhere(clu_sched *s, int i) {
   clu_sched_node *nd = clu_sched_find_node(s, i);
   if (!nd || nd->claim) return;
@@ -145,9 +152,10 @@ uint64_t clu_sched_node_time_left(clu_sched_node *nd, uint64_t now) {
   uint64_t limit = b->job->spec.timeout_ns, end;
   if (nd->claim && clu_claim_first(nd->claim) <= b->seq) {
     nd->since = now;
+    nd->stood = 0;
     return limit / 10 + 1;
   }
-  end = nd->since + limit;
+  end = nd->since + nd->stood + limit;
   return end > now ? end - now : 0;
 }
 
@@ -175,6 +183,49 @@ void clu_sched_node_cut(clu_sched *s, int i, int cut, uint64_t now) {
   s->cut += cut ? 1 : -1;
   if (!cut) clu_sched_node_renew_time(s, nd, now);
   clu_sched_node_enlist(s, nd);
+}
+
+/* ---- of nodes whose process is stopped ---- */
+
+void clu_sched_node_hold(clu_sched *s, int i, int held, uint64_t now) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  uint64_t stood;
+  if (!nd || held == (nd->held != 0)) return;
+  if (held) {
+    nd->held = now ? now : 1;
+    clu_sched_node_take_back(s, nd); /* others need not wait for it */
+  } else {
+    stood = now > nd->held ? now - nd->held : 0;
+    nd->held = 0;
+    nd->stood += stood;
+    if (nd->deadline && nd->interrupt != CLU_INTERRUPT_DUE)
+      clu_sched_node_set_deadline(s, nd, nd->deadline + stood);
+  }
+  s->held += held ? 1 : -1;
+  clu_sched_node_enlist(s, nd);
+}
+
+int clu_sched_node_is_held(const clu_sched *s, int i) {
+  const clu_sched_node *nd = clu_sched_find_node(s, i);
+  return nd && nd->held;
+}
+
+int64_t clu_sched_taken(const clu_sched *s) { return s->taken; }
+int clu_sched_held(const clu_sched *s) { return s->held; }
+
+void clu_sched_node_takes(clu_sched *s, int i, int64_t bytes) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (nd && nd->batches.len && !nd->apart) clu_sched_node_set_takes(s, nd, bytes);
+}
+
+void clu_sched_room(clu_sched *s, int64_t capacity, int is_tight) {
+  int begins = is_tight && !s->is_tight;
+  s->capacity = capacity;
+  s->is_tight = is_tight;
+  for (int i = 0; i < s->n && begins; i++) {
+    clu_sched_node *nd = clu_sched_find_node(s, i);
+    if (nd && !nd->apart) clu_sched_node_take_back(s, nd);
+  }
 }
 
 void clu_sched_unkilled(clu_sched *s, const clu_action *a) {

@@ -10,11 +10,18 @@
 
 #include "core/sched/sched-state.h"
 
+/* Its tasks are expected to have so many bytes. */
+static inline void clu_sched_node_set_takes(clu_sched *s, clu_sched_node *nd, int64_t bytes) {
+  s->taken += bytes - nd->takes;
+  nd->takes = bytes;
+}
 /* It may have something since now, or nothing any more. */
 static inline void clu_sched_node_count(clu_sched *s, clu_sched_node *nd) {
   int has = nd->batches.len > 0;
   s->busy += has - nd->counted;
+  if (nd->apart) s->busy_apart += has - nd->counted;
   nd->counted = has;
+  if (!has && nd->takes) clu_sched_node_set_takes(s, nd, 0);
 }
 /* Its place on the ready list, or none there: as clu_policy_readiness() says. */
 void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd);
@@ -42,6 +49,7 @@ static inline void clu_sched_node_set_deadline(clu_sched *s, clu_sched_node *nd,
 static inline void clu_sched_node_new_head(clu_sched *s, clu_sched_node *nd, uint64_t now) {
   const clu_batch *b = nd->batches.len ? clu_sched_first_batch(nd) : NULL;
   nd->since = now;
+  nd->stood = 0;
   nd->interrupt = CLU_INTERRUPT_NONE;
   clu_sched_node_set_deadline(
       s, nd, b && !b->cancelled && b->job->spec.timeout_ns ? now + b->job->spec.timeout_ns : 0);

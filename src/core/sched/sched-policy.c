@@ -58,8 +58,8 @@ uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sche
 int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd) {
   const clu_job *j;
   uint32_t most;
-  if (!nd->up || nd->draining || nd->cut || nd->asked || nd->interrupt != CLU_INTERRUPT_NONE)
-    return CLU_NOT_READY;
+  if (!nd->up || nd->draining || nd->cut || nd->held || nd->asked) return CLU_NOT_READY;
+  if (nd->interrupt != CLU_INTERRUPT_NONE) return CLU_NOT_READY;
   if (nd->tasks == 0) return CLU_IDLE;
   if (!nd->claim && !nd->elsewhere) return CLU_NOT_READY;
   if (nd->tasks == 1 && nd->claim)
@@ -75,6 +75,13 @@ int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd) {
 int clu_policy_may_do(const clu_job *j, int node) {
   const clu_group *g = j->group;
   return !g->only || (node < g->nonly && g->only[node]);
+}
+
+int clu_policy_fits(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
+  int64_t more = j->expects - nd->takes;
+  if (s->capacity == INT64_MAX || nd->apart || s->busy == s->busy_apart) return 1;
+  if (s->is_tight) return 0;
+  return more <= CLU_SMALL_TASK || s->taken + more <= s->capacity;
 }
 
 int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node) {
@@ -119,10 +126,12 @@ static int needs_caller(const clu_sched_node *from) {
 }
 
 int clu_policy_may_steal(const clu_sched *s, const clu_sched_node *from, int to) {
+  const clu_sched_node *nd = clu_sched_find_node(s, to);
   if (s->away && needs_caller(from)) return 0;
   for (uint32_t k = from->batches.len; k-- > 0;) {
     const clu_batch *b = clu_batches_at(&from->batches, k);
     if (b->cancelled || (k == 0 && b->n < 2) || !clu_policy_may_do(b->job, to)) continue;
+    if (nd && !clu_policy_fits(s, b->job, nd)) continue;
     if (b->attempt == 1 || b->last != to || !clu_policy_others_may(s, b->job, to)) return 1;
   }
   return 0;
@@ -167,4 +176,16 @@ double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target) {
     nodes += (double)j->left * (time < target ? (double)time / (double)target : 1);
   }
   return nodes;
+}
+
+int clu_sched_wanted(const clu_sched *s) {
+  uint64_t n = 0, idle = s->up > s->busy ? (uint64_t)(s->up - s->busy) : 0;
+  for (const clu_group *g = s->groups; g; g = g->next) {
+    if (s->away && g->needs_caller) continue;
+    for (clu_link *at = clu_list_first(&g->waiting); at && n < idle;
+         at = clu_list_next(&g->waiting, at))
+      n += CLU_LIST_MEMBER(at, clu_job, waiting)->pending.waiting;
+  }
+  n += !s->away && !clu_list_is_empty(&s->stealable); /* what waits at another node */
+  return (int)(n < idle ? n : idle);
 }

@@ -24,6 +24,8 @@ uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sche
 /* enum clu_readiness: on which part of the ready list it belongs. */
 int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd);
 int clu_policy_may_do(const clu_job *j, int node);
+/* Tells whether there is room for a task of a job at a node. There is for the first in any case. */
+int clu_policy_fits(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
 /* Tells whether another node than `node` is there and can be reached that may do it; -1: whether
  * any is there. */
 int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node);

@@ -26,10 +26,14 @@ typedef struct clu_sched_node {
   int index;
   int up, draining;
   int cut;          /* it cannot be reached */
+  uint64_t held;    /* since when its process is stopped; 0: it is not */
+  uint64_t stood;   /* ns that the first of its tasks was stopped before that */
+  int64_t takes;    /* bytes that its tasks are expected to have, in `taken` */
   int closed;       /* its channel is, and its claim word was read for the last time: */
   uint64_t begun;   /* the first number that it has not begun; */
   int told;         /* it has ended, and its host has told that number */
   int elsewhere;    /* its claim word is on another host */
+  int apart;        /* its memory is that of another machine */
   int asked;        /* that host is asked for what it has not begun: it gets nothing new */
   int sending;      /* something is on its way to it: nothing is asked for meanwhile */
   clu_claim *claim; /* NULL: it has none, or not any more */
@@ -69,17 +73,24 @@ struct clu_job {
   uint32_t batches;     /* that are with nodes, or on their way there */
   uint64_t time, bytes; /* of one task, as measured */
   uint64_t longest;     /* how long a node has been at one: of clu_sched_desired() */
+  int denied;           /* the last time there was no room for a task of it */
+  int64_t expects;      /* bytes that one task is expected to have at its peak; 0: not known */
 };
 
 struct clu_sched {
-  clu_sched_node **nodes; /* by number; NULL: it was never up */
-  int n, up, cut;         /* so many are up; of these, so many cannot be reached */
-  int busy, most;         /* nodes that have something; at most so many may, 0: all */
-  clu_list idle, room;    /* the ready list: who has nothing at all comes before who has room. Idle:
-                             who has worked last comes first, who has not yet comes last. Room: the
-                             longest ready first */
-  clu_list asking;        /* nodes whose hosts are to be asked for what these have not begun */
-  clu_list stealable;     /* nodes that have tasks which may be taken back; the latest first */
+  clu_sched_node **nodes;  /* by number; NULL: it was never up */
+  int n, up, cut;          /* so many are up; of these, so many cannot be reached */
+  int held;                /* so many are stopped */
+  int busy, most;          /* nodes that have something; at most so many may, 0: all */
+  int busy_apart;          /* of these, on other machines */
+  int64_t capacity, taken; /* bytes that tasks may have together; that nodes with something take of
+                              it */
+  int is_tight;            /* nothing more is handed out but by clu_sched_room() */
+  clu_list idle, room; /* the ready list: who has nothing at all comes before who has room. Idle:
+                          who has worked last comes first, who has not yet comes last. Room: the
+                          longest ready first */
+  clu_list asking;     /* nodes whose hosts are to be asked for what these have not begun */
+  clu_list stealable;  /* nodes that have tasks which may be taken back; the latest first */
   clu_list jobs;
   clu_group *groups;
   size_t waiting;       /* jobs with tasks that wait */

@@ -19,6 +19,7 @@ clu_sched *clu_sched_new(uint64_t interrupt_grace_ns) {
   clu_sched *s = calloc(1, sizeof *s);
   if (!s) return NULL;
   s->grace = interrupt_grace_ns;
+  s->capacity = INT64_MAX;
   s->deadline = UINT64_MAX;
   clu_list_init(&s->idle);
   clu_list_init(&s->room);
@@ -78,6 +79,8 @@ uint64_t clu_job_left(const clu_job *j) { return j->left; }
 uint64_t clu_job_waiting(const clu_job *j) { return j->pending.waiting; }
 int clu_job_out_of_memory(const clu_job *j) { return j->out_of_memory; }
 uint64_t clu_job_time(const clu_job *j) { return j->time; }
+void clu_job_expect(clu_job *j, int64_t bytes) { j->expects = bytes; }
+int clu_job_waits_for_room(const clu_job *j) { return j->denied && j->pending.waiting > 0; }
 int clu_job_has_node(const clu_sched *s, const clu_job *j) {
   return clu_policy_others_may(s, j, -1);
 }
@@ -139,8 +142,8 @@ int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim) {
   if (nd->up) return CLU_OK;
   nd->up = 1;
   nd->claim = claim;
-  nd->draining = nd->closed = nd->has_begun = nd->told = nd->elsewhere = 0;
-  nd->end = 0;
+  nd->draining = nd->closed = nd->has_begun = nd->told = nd->elsewhere = nd->apart = 0;
+  nd->end = nd->held = 0;
   s->up++;
   clu_sched_node_new_head(s, nd, 0);
   clu_sched_node_enlist(s, nd);
@@ -195,6 +198,8 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int rule) {
   s->up--;
   s->cut -= nd->cut;
   nd->cut = 0;
+  s->held -= nd->held != 0;
+  nd->held = 0;
   clu_sched_node_set_stealable(s, nd, 0);
   clu_sched_node_enlist(s, nd);
   /* numbers below have been started; where nobody knows, the batch that is with it may have been */
@@ -274,7 +279,8 @@ static int next_overdue(clu_sched *s, uint64_t now, clu_action *a) {
   for (int i = 0; i < s->n; i++) {
     clu_sched_node *nd = clu_sched_find_node(s, i);
     if (!nd || !nd->deadline) continue;
-    if (nd->cut && nd->interrupt != CLU_INTERRUPT_DUE) continue; /* that one waits on the way */
+    /* where it cannot be reached that one waits on the way */
+    if ((nd->cut || nd->held) && nd->interrupt != CLU_INTERRUPT_DUE) continue;
     if (nd->deadline <= now && nd->interrupt == CLU_INTERRUPT_NONE &&
         (left = clu_sched_node_time_left(nd, now)) > 0)
       clu_sched_node_set_deadline(s, nd, now + left);
@@ -332,6 +338,7 @@ static int give(clu_sched *s, clu_sched_node *nd, clu_action *a) {
   clu_job *j = clu_policy_job_for(s, nd->index);
   clu_taken x;
   if (!j) return 0;
+  if ((j->denied = !clu_policy_fits(s, j, nd))) return 0;
   if (!clu_pending_take(&j->pending, clu_policy_batch_size(s, j, nd),
                         clu_policy_avoid(s, j, nd->index), &x))
     return 0;
@@ -370,18 +377,6 @@ void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
 
 void clu_sched_limit(clu_sched *s, int most) { s->most = most; }
 int clu_sched_busy(const clu_sched *s) { return s->busy; }
-
-int clu_sched_wanted(const clu_sched *s) {
-  uint64_t n = 0, idle = s->up > s->busy ? (uint64_t)(s->up - s->busy) : 0;
-  for (const clu_group *g = s->groups; g; g = g->next) {
-    if (s->away && g->needs_caller) continue;
-    for (clu_link *at = clu_list_first(&g->waiting); at && n < idle;
-         at = clu_list_next(&g->waiting, at))
-      n += CLU_LIST_MEMBER(at, clu_job, waiting)->pending.waiting;
-  }
-  n += !s->away && !clu_list_is_empty(&s->stealable); /* what waits at another node */
-  return (int)(n < idle ? n : idle);
-}
 
 void clu_sched_away(clu_sched *s, int away) { s->away = away; }
 
@@ -444,6 +439,7 @@ int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t byt
   if (j->spec.n == 1) follow(&j->group->bytes, bytes);
   nd->tasks += a->n;
   nd->end = seq + a->n;
+  if (j->expects > nd->takes && !nd->apart) clu_sched_node_set_takes(s, nd, j->expects);
   if (nd->tasks > 1 && clu_sched_node_gives_back(nd)) clu_sched_node_set_stealable(s, nd, 1);
   if (j->cancelled) /* while it was on its way */
     clu_sched_node_cancel(s, nd, j, now);

@@ -73,6 +73,7 @@
 
 #define CLU_AHEAD 8000000u     /* ns of work that may wait at a node */
 #define CLU_ASK_AFTER 4000000u /* ns at one task before what waits behind it is asked for */
+#define CLU_SMALL_TASK 4194304 /* bytes: what takes no more always fits */
 #define CLU_BATCH_MOST 8192u   /* tasks that leave together, at most */
 /* More bytes than that leave together only if one task has as many. */
 #define CLU_BATCH_BYTES 262144u
@@ -150,6 +151,8 @@ int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim);
 /* Its host has its claim word, and takes back what it is asked for (CLU_ACT_TAKE_BACK): after
  * clu_sched_node_up() without one. */
 void clu_sched_node_elsewhere(clu_sched *s, int i);
+/* Its memory is that of another machine, and counts for nothing here: after clu_sched_node_up(). */
+void clu_sched_node_apart(clu_sched *s, int i);
 /* The answer: nothing from `from` on was begun, and none of that will be. One that nobody has asked
  * for is ignored. */
 void clu_sched_node_taken(clu_sched *s, int i, uint64_t from);
@@ -172,6 +175,12 @@ void clu_sched_node_drain(clu_sched *s, int i, int draining);
 /* It cannot be reached (`cut`), or can be again. What it has stays there; it gets nothing new, is
  * not killed, and no time limit runs: when it is back, what it is at has all its time again. */
 void clu_sched_node_cut(clu_sched *s, int i, int cut, uint64_t now);
+/* Its process is stopped (`held`), or goes on. It gets nothing new, what it has not begun is taken
+ * back, and no time limit runs; an interrupt that is due comes, and who sends it has the process go
+ * on before. */
+void clu_sched_node_hold(clu_sched *s, int i, int held, uint64_t now);
+int clu_sched_node_is_held(const clu_sched *s, int i);
+int clu_sched_held(const clu_sched *s); /* how many are */
 int clu_sched_node_is_up(const clu_sched *s, int i);
 int clu_sched_nodes_up(const clu_sched *s);
 /* Nodes that have something; nodes that have nothing and could get something, were it allowed. */
@@ -184,6 +193,19 @@ int clu_sched_wanted(const clu_sched *s);
 double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target);
 /* So many nodes may have something, at most; 0: all. Who has something keeps it. */
 void clu_sched_limit(clu_sched *s, int most);
+/* Memory. Tasks that nodes are at may have `capacity` bytes together, INT64_MAX: any number; each
+ * as many as its job expects. What does not fit waits, and what comes behind it in the same group
+ * of nodes, too. Where nobody has anything one may always begin. `is_tight`: nothing more is handed
+ * out, and what was not begun is taken back. */
+void clu_sched_room(clu_sched *s, int64_t capacity, int is_tight);
+/* A task of it has so many bytes at its peak, as far as is known; 0: not known, or next to nothing.
+ */
+void clu_job_expect(clu_job *j, int64_t bytes);
+/* Tells whether it has a task that waits only for that. */
+int clu_job_waits_for_room(const clu_job *j);
+int64_t clu_sched_taken(const clu_sched *s); /* bytes that they are expected to have now */
+/* The tasks of node `i` take so many in truth. */
+void clu_sched_node_takes(clu_sched *s, int i, int64_t bytes);
 /* Tasks that are with it, and how many of them are cancelled (may be NULL). */
 uint32_t clu_sched_node_tasks(const clu_sched *s, int i, uint32_t *cancelled);
 /* The task that node `i` has to answer next; 0: none. */

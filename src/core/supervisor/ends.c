@@ -176,6 +176,7 @@ void clu_sv_stop(clu_supervisor *sv, uint64_t id, uint32_t grace_ms) {
     clu_os_kill(nd->pid, CLU_SIG_KILL, 1);
     return;
   }
+  if (nd->held) clu_sv_hold(nd, 0); /* else it cannot end */
   nd->kill_at = clu_os_now() + grace_ms * CLU_MS;
   clu_timer_arm_by(&sv->loop, &sv->kills, nd->kill_at);
 }
@@ -192,6 +193,11 @@ void clu_sv_on_kill_time(void *self) {
     }
     clu_timer_arm_by(&sv->loop, &sv->kills, nd->kill_at);
   }
+}
+
+void clu_sv_hold(clu_sv_node *nd, int held) {
+  nd->held = held;
+  clu_os_kill(nd->pid, held ? CLU_SIG_STOP : CLU_SIG_CONT, 1);
 }
 
 void clu_sv_limit(clu_supervisor *sv, clu_sv_node *nd, uint64_t bytes) {

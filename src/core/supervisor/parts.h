@@ -13,6 +13,7 @@ typedef struct clu_sv_node {
   uint64_t limit;   /* bytes of memory; 0: none */
   int over_limit;   /* and so killed: */
   uint64_t memory;  /* what it had */
+  int held;         /* it is stopped */
   char leaf[28];    /* its folder in the supervisor's own; a forked node may not have made it */
 } clu_sv_node;
 
@@ -103,6 +104,8 @@ void clu_sv_reap(clu_supervisor *sv);
 void clu_sv_stop(clu_supervisor *sv, uint64_t id, uint32_t grace_ms);
 /* It is killed when it has more than so many bytes of memory; 0: it is not. */
 void clu_sv_limit(clu_supervisor *sv, clu_sv_node *nd, uint64_t bytes);
+/* Stops it and what it has started, or has it go on. */
+void clu_sv_hold(clu_sv_node *nd, int held);
 /* Kills all nodes and what they have left, and reaps them. Blocks, for 2 s at most. */
 void clu_sv_end_all(clu_supervisor *sv);
 /* The callbacks of timers. */

@@ -176,6 +176,8 @@ static void handle_for_node(clu_supervisor *sv, const clu_msg *m) {
     if (size == 4) clu_sv_stop(sv, m->seq, clu_get32(m->body->data));
   } else if (m->kind == CLU_K_LIMIT) {
     if (nd && size == 8) clu_sv_limit(sv, nd, clu_get64(m->body->data));
+  } else if (m->kind == CLU_K_HOLD) {
+    if (nd && size == 1) clu_sv_hold(nd, m->body->data[0] == 1);
   } else if (m->kind == CLU_K_TAKE_BACK) {
     if (nd && size == 8) take_back(sv, nd, clu_get64(m->body->data));
   } else if (m->kind == CLU_K_STACK) {

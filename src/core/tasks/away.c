@@ -47,6 +47,7 @@ static uint64_t due(void *self) {
     if (fit && (!first || fit < first)) first = fit;
     if (host && (!first || host < first)) first = host;
   }
+  if (all->room.due && (!first || all->room.due < first)) first = all->room.due;
   return first;
 }
 
@@ -70,6 +71,7 @@ static int64_t next_wait(const clu_engines *all, int64_t wait) {
     if (t->limits.bytes > 0 && wait > MEMORY_EVERY) wait = MEMORY_EVERY;
     wait = clu_engine_fit_wait(t, (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait));
   }
+  wait = clu_engines_room_wait(all, now, wait);
   return clu_loop_until_timer(clu_session_loop(all->session), wait);
 }
 
@@ -86,6 +88,7 @@ static int64_t work(void *self) {
     if (clu_loop_events(loop) == 0) break;
     some = 1;
   }
+  clu_engines_see_room(all, clu_os_now());
   for (clu_engine *t = all->first; t; t = t->next) drive(t);
   if (!take_urgent(all)) return -1;
   if (some)

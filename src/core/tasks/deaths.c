@@ -36,12 +36,16 @@ static void see_death(clu_engine *t, clu_task_node *at) {
   d->over_memory = at->over_memory;
   d->killed = at->killed;
   d->memory = (uint64_t)at->memory;
+  d->room = at->killed == CLU_KILL_YIELD || at->killed == CLU_KILL_NO_ROOM
+                ? (uint64_t)t->all->room.is.limit
+                : 0;
   d->at = clu_os_now();
   note_task(t, d);
-  d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause,
-                                     at->over_memory             ? CLU_RETRY_NONE
-                                     : at->excuse == CLU_EXCUSED ? CLU_RETRY_FREE
-                                                                 : CLU_RETRY_COUNTED);
+  d->has_begun =
+      clu_sched_node_lost(t->sched, at->index, d->cause,
+                          at->over_memory || at->killed == CLU_KILL_NO_ROOM ? CLU_RETRY_NONE
+                          : at->excuse == CLU_EXCUSED                       ? CLU_RETRY_FREE
+                                                                            : CLU_RETRY_COUNTED);
   clu_engine_tell_all(t);
 }
 

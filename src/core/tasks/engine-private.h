@@ -1,8 +1,8 @@
 /* The insides of an engine, for the files of this folder and for tests only.
  *
  * Each file writes the part of clu_engine that has its name; others read it. Files, each knows only
- * those before it: wake, memory-history, trace <- notes <- record <- jobs <- results, limits,
- * cores, send, idle <- deaths <- turn <- engine, job-life <- away.
+ * those before it: wake, memory-history, trace <- notes <- record <- jobs <- room <- results,
+ * limits, cores, send, idle <- deaths <- turn <- engine, job-life <- away.
  *
  * Nodes are found by clu_task_node.node, and never by what the caller has of them. That pointer
  * goes when the node is freed or replaced.
@@ -10,8 +10,26 @@
 #ifndef CLUTCH_ENGINE_PRIVATE_H
 #define CLUTCH_ENGINE_PRIVATE_H
 
+#include "core/base/os-memory.h"
 #include "core/base/spins.h"
+#include "core/sched/sched-room.h"
 #include "core/tasks/engine.h"
+
+#define CLU_ROOM_FIRST 20000000 /* ns after something was handed out that room is looked at */
+
+/* What is known of a node's memory. room.c */
+typedef struct clu_node_room {
+  int64_t base;      /* bytes without a file behind them, before its first task; -1: not known */
+  int64_t has;       /* bytes that it has more, when it was last looked at */
+  int64_t peak;      /* the most that the task at hand has had; 0: nobody has looked */
+  uint64_t head;     /* that task */
+  int64_t mark;      /* what it had when it was seen to grow last, or to have less, */
+  uint64_t grew;     /* when that was; 0: it has not grown since its task began */
+  int grows;         /* it had more a short time ago */
+  int held;          /* it is stopped, */
+  int64_t held_with; /* with so many bytes */
+  int collects;      /* it was told to give back what it does not need, and has got nothing since */
+} clu_node_room;
 
 /* Says whether the starts of tasks at a node that has ended count as tries: see
  * clu_engine_tell_end(). */
@@ -32,6 +50,7 @@ typedef struct clu_task_node {
   int64_t memory;  /* what it had then, where the session has asked */
   uint64_t early;  /* a record in its ring whose turn has not come; 0: none */
   uint64_t early_since;
+  clu_node_room room;
 } clu_task_node;
 
 /* What is recorded of a job. record.c */
@@ -58,6 +77,20 @@ typedef struct clu_queue {
   clu_queued *first, *last;
 } clu_queue;
 
+/* Peaks of tasks, and how they fared: of a job of several tasks, or of all that an engine does. Of
+ * these only tasks of jobs of one are in `peaks`. room.c */
+typedef struct clu_job_room {
+  clu_peaks peaks;
+  int64_t seen;      /* the most that one of those at work has */
+  uint64_t round;    /* of looking, when that was */
+  int64_t top;       /* the most that one has had */
+  int going, held;   /* so many nodes at its tasks go on, and are stopped, at the last look */
+  int width;         /* the most nodes that had a task of it while memory was short */
+  uint64_t short_ns; /* for how long it was short: one of it was stopped, or could not begin */
+  double went;       /* nodes that went on meanwhile, times ns */
+  int64_t limit;     /* bytes that all may have */
+} clu_job_room;
+
 struct clu_task_job {
   clu_task_job *next, *prev; /* in the list of those that are begun */
   void *caller;
@@ -74,6 +107,7 @@ struct clu_task_job {
   int counted;       /* in jobs.nbare of its engine */
   uint32_t seed[6];  /* the stream of the first task */
   double max_memory; /* bytes; 0: no limit */
+  clu_job_room room;
   clu_queue results, relays;
   clu_blob *ring_results; /* those that came by way of rings: u64 task, u32 flags, u32 size, and the
                              bytes, each */
@@ -171,6 +205,26 @@ struct clu_engine_limits {
   uint64_t checked; /* when the session looked at nodes whose transport does not see to it */
 };
 
+/* room.c */
+struct clu_engines_room {
+  clu_memory_bounds bounds;
+  int bound;        /* the one that leaves least */
+  uint64_t turn_of; /* when the task began for which this session has the turn at memory */
+  uint64_t found;   /* when that was looked for; 0: never */
+  uint64_t due;     /* when to look again; 0: when something is handed out */
+  uint64_t ended;   /* when a node was ended for want of memory */
+  int ends;         /* one that was is still there */
+  uint64_t round;   /* how often it was looked */
+  uint64_t looked;  /* when that was, while nodes are at work; else 0 */
+  int64_t most; /* bytes that tasks may have together, as the user says; 0: any number; -1: nobody
+                   looks */
+  int cores;    /* that fill memory; 0: not asked */
+  clu_room is;  /* as it was the last time */
+  clu_room_node *nodes;
+  clu_task_node **of; /* of each of these */
+  size_t n, cap;
+};
+
 struct clu_engine {
   clu_engine *next; /* of all */
   clu_engines *all;
@@ -186,6 +240,7 @@ struct clu_engine {
   struct clu_engine_idle idle;
   struct clu_engine_cores cores;
   struct clu_engine_limits limits;
+  clu_job_room room; /* of all its tasks */
   clu_trace trace;
   clu_memory_history memory;
   clu_view *view; /* of the cluster; NULL: there is none. A reference */
@@ -198,6 +253,7 @@ struct clu_engines {
   clu_engine *first;
   uint64_t ring_bytes; /* of results that have come by way of rings; results.c */
   clu_spins spins;     /* turn.c */
+  struct clu_engines_room room;
   /* away.c */
   int back_at_once;
   uint64_t entries, before; /* of the owner, when it was last seen; bytes read until then */
@@ -275,6 +331,32 @@ void clu_recording_free(clu_recording *r);
 void clu_engine_limit_node(const clu_engine *t, clu_node *nd);
 /* Looks at the memory of a node when it is time to. */
 void clu_engine_look_at_memory(clu_engine *t, uint64_t now);
+
+/* ---- room.c ---- */
+
+/* Another node has come. */
+void clu_engine_room_attach(clu_task_node *at, clu_node *nd);
+/* Something was handed out. */
+static inline void clu_engines_room_begin(clu_engines *all, uint64_t now) {
+  if (!all->room.due) all->room.due = now + CLU_ROOM_FIRST;
+}
+/* When it is time to: looks at the memory of nodes at work and at what is left, and has nodes stop,
+ * go on or end. */
+void clu_engines_look_at_room(clu_engines *all, uint64_t now);
+static inline void clu_engines_see_room(clu_engines *all, uint64_t now) {
+  if (all->room.due && now >= all->room.due) clu_engines_look_at_room(all, now);
+}
+/* How long to wait, `wait` at most, until it is. */
+static inline int64_t clu_engines_room_wait(const clu_engines *all, uint64_t now, int64_t wait) {
+  int64_t left = (int64_t)(all->room.due - now);
+  if (!all->room.due || left >= wait) return wait;
+  return left > 0 ? left : 0;
+}
+/* The task at which this node was has ended. */
+void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j);
+/* A node that is stopped goes on: something is wanted of it. */
+void clu_task_node_go_on(clu_task_node *at);
+void clu_engine_room_free(clu_engine *t);
 
 /* ---- cores.c ---- */
 

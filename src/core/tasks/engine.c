@@ -19,7 +19,12 @@ clu_engines *clu_engines_new(clu_session *session, clu_turns *turns,
   return all;
 }
 
-void clu_engines_free(clu_engines *all) { free(all); }
+void clu_engines_free(clu_engines *all) {
+  if (!all) return;
+  free(all->room.nodes);
+  free(all->room.of);
+  free(all);
+}
 
 /* ---- an engine ---- */
 
@@ -57,6 +62,7 @@ static void drive_no_more(clu_engine *t) {
 
 void clu_engine_free(clu_engine *t) {
   if (!t) return;
+  clu_engine_room_free(t);
   for (int i = 0; t->nodes && i < t->n; i++)
     if (t->nodes[i].node) clu_node_drop_data(t->nodes[i].node);
   drive_no_more(t);
@@ -100,6 +106,7 @@ static void replace_node(clu_task_node *at, clu_node *nd) {
   at->idle = 0;
   at->memory = 0;
   at->early = at->asked = 0;
+  clu_engine_room_attach(at, nd);
 }
 
 int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
@@ -124,6 +131,7 @@ int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
   clu_engine_limit_node(t, nd);
   if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) return CLU_ATTACH_NO_MEMORY;
   if (clu_node_is_proxied(nd)) clu_sched_node_elsewhere(t->sched, i);
+  if (!clu_node_clock_is_ours(nd)) clu_sched_node_apart(t->sched, i);
   at->cut = clu_node_is_cut(nd);
   clu_sched_node_cut(t->sched, i, at->cut != CLU_IS_REACHED, clu_os_now());
   return CLU_ATTACHED;

@@ -188,12 +188,32 @@ int clu_engine_take_rings(clu_engine *t);
 
 /* ---- deaths ---- */
 
+/* From now on tasks of all engines together may have so many bytes, and no more than the system has
+ * left; 0: what it has left; -1: nobody looks. */
+void clu_engines_set_memory(clu_engines *all, int64_t bytes);
+int64_t clu_engines_memory(const clu_engines *all);
+/* This tells what was found out about the memory of tasks. */
+typedef struct clu_room_use {
+  int64_t limit;     /* bytes that all may have; 0: not known */
+  int64_t expected;  /* that one of its tasks takes; 0: not known */
+  int64_t peak;      /* the most that one had; 0: not known */
+  uint64_t short_ns; /* for so long not all of them could be at work */
+  double went;       /* so many were, meanwhile, */
+  int width;         /* of so many nodes that had one */
+} clu_room_use;
+clu_room_use clu_task_job_room_use(const clu_task_job *j);
+clu_room_use clu_engine_room_use(const clu_engine *t); /* of all its jobs */
+/* Tells whether a node is stopped, since memory is short. */
+int clu_engine_is_held(const clu_engine *t, int i);
+
 /* Why a node was ended that is of no more use. */
 enum clu_kill {
   CLU_NOT_KILLED,
   CLU_KILL_NO_REACTION, /* time was up, and it did not react */
   CLU_KILL_CORRUPT,     /* it sent what makes no sense */
-  CLU_KILL_NO_MEMORY    /* there was no memory for what it was to be sent */
+  CLU_KILL_NO_MEMORY,   /* there was no memory for what it was to be sent */
+  CLU_KILL_YIELD,       /* others had to have its memory: the start of its task is no try */
+  CLU_KILL_NO_ROOM      /* its task took more than there is: that is not tried again */
 };
 
 typedef struct clu_death {
@@ -204,7 +224,8 @@ typedef struct clu_death {
   uint64_t at;           /* when it was found out */
   uint64_t job, element; /* what it was at; 0: nothing that anybody wants */
   int has_begun;         /* something, since it came up */
-  uint64_t memory;       /* bytes that it had too much of; 0: not known */
+  uint64_t memory;       /* bytes that it had; 0: not known */
+  uint64_t room;         /* bytes that all may have, where that was too little; else 0 */
 } clu_death;
 /* Deaths of which the caller was not told yet; the k-th (from 0), a copy; the first `n` were told.
  */

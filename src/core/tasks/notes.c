@@ -98,6 +98,7 @@ static int has_unlimited(const clu_engine *t) {
 int64_t clu_engine_idle_wait(const clu_engine *t) {
   int64_t wait = (int64_t)clu_sched_wait(t->sched, clu_os_now(), (uint64_t)INT64_MAX);
   wait = clu_loop_until_timer(clu_session_loop(t->all->session), wait);
+  wait = clu_engines_room_wait(t->all, clu_os_now(), wait);
   if (wait > MEMORY_EVERY && t->limits.bytes > 0 && has_unlimited(t)) wait = MEMORY_EVERY;
   return wait;
 }

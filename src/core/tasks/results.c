@@ -44,6 +44,7 @@ static void note_answer(clu_engine *t, const clu_ended *x, uint32_t flags, uint6
   clu_task_record r = {.began = began, .took = took, .received = now};
   r.bytes = (uint32_t)(bytes > UINT32_MAX ? UINT32_MAX : bytes);
   r.end = clu_task_end_of(x, is_error);
+  if (t->nodes[x->node].room.peak) clu_task_node_room_ended(&t->nodes[x->node], j);
   clu_engine_remember(t, j, x, &r);
   clu_task_job_finish(j, began + took);
   if (x->why == CLU_END_ANSWER) {

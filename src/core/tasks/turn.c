@@ -37,6 +37,7 @@ int clu_engine_act(clu_engine *t, int may_send) {
     clu_sched_next(t->sched, clu_os_now(), &a);
     if (a.what == CLU_ACT_NONE) break;
     nd = clu_engine_node(t, a.node); /* NULL: it was freed, or replaced */
+    if (a.what != CLU_ACT_SEND) clu_task_node_go_on(&t->nodes[a.node]);
     if (a.what == CLU_ACT_SEND && (!may_send || !nd)) {
       clu_sched_unsent(t->sched, &a);
       break;
@@ -46,6 +47,7 @@ int clu_engine_act(clu_engine *t, int may_send) {
       last = a.node;
       if (a.attempt > 1) clu_engine_note(t, CLU_NOTE_RETRY, last, a.user, a.first, a.attempt);
       rc = clu_engine_send(t, &a);
+      clu_engines_room_begin(t->all, clu_os_now());
     } else if (nd && a.what == CLU_ACT_INTERRUPT) {
       clu_node_interrupt(nd, a.seq);
     } else if (nd && a.what == CLU_ACT_TAKE_BACK) {
@@ -66,6 +68,7 @@ int clu_engine_turn(clu_engine *t) {
   int rc;
   clu_engine_see_deaths(t, 1);
   clu_engine_limit_memory(t);
+  clu_engines_see_room(t->all, clu_os_now());
   rc = clu_engine_act(t, 1);
   if (rc == CLU_OK) clu_engine_take_endings(t);
   if (t->jobs.nrecorded) clu_engine_flush_journals(t, 0);
@@ -116,6 +119,7 @@ static int64_t next_wait(clu_engine_wait *w, clu_engine *t, const clu_task_job *
   /* 0 when the scheduler's deadline has passed since it was asked */
   wait = clu_engine_fit_wait(t, (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait));
   if (t->jobs.nrecorded) wait = clu_engine_flush_journals(t, wait);
+  wait = clu_engines_room_wait(t->all, now, wait);
   return (uint64_t)wait > w->deadline - now ? (int64_t)(w->deadline - now) : wait;
 }
 
@@ -191,6 +195,7 @@ int clu_engine_pass(clu_engine *t) {
   clu_engine_take_rings(t);
   clu_engine_limit_memory(t);
   clu_engine_look_at_memory(t, now);
+  clu_engines_see_room(t->all, now);
   rc = clu_engine_act(t, 1);
   if (rc == CLU_OK) clu_engine_take_endings(t);
   return rc;

@@ -34,7 +34,7 @@ void clu_observed_free(clu_observed *s) {
 static int is_here(const clu_view_memory *m, const clu_view_node *nd) {
   uint64_t host = clu_view_get(&nd->host), state = clu_view_get(&nd->state);
   return host < CLU_VIEW_HOSTS && strcmp(m->host[host], "localhost") == 0 &&
-         (state == CLU_VIEW_READY || state == CLU_VIEW_STARTING);
+         (state == CLU_VIEW_READY || state == CLU_VIEW_STARTING || state == CLU_VIEW_HELD);
 }
 
 /* The session makes it with its first such node, and drops it with the last one. */

@@ -46,7 +46,8 @@ enum clu_view_state {
   CLU_VIEW_STARTING,
   CLU_VIEW_READY,
   CLU_VIEW_LOST,
-  CLU_VIEW_STOPPED
+  CLU_VIEW_STOPPED,
+  CLU_VIEW_HELD /* its process is stopped for a while, since memory is short */
 };
 
 /* Tasks seq ... seq + n - 1 of a node are those first ... first + n - 1 of this job. */

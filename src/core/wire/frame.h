@@ -110,6 +110,10 @@ enum clu_kind {
                   told? The answer, by the same seq: u32 number of the question, if it was asked,
                   else 0; u32 number of what it has told last, 0: nothing; u64 number of its task
                   then; u64 how many ns ago; then the text */
+  /* session to fork server */
+  CLU_K_HOLD, /* seq: the node. u8 1: its process group is stopped; 0: it goes on */
+  /* session to node */
+  CLU_K_COLLECT, /* memory is short: it gives back what it does not need, while it is idle */
   CLU_K_AFTER_LAST
 };
 

@@ -132,6 +132,11 @@
   IN_TURN(ffi_tasks_budget, 3, (SEXP x, SEXP size, SEXP under))                                  \
   IN_TURN(ffi_tasks_map_begins, 3, (SEXP x, SEXP tokens, SEXP own))                              \
   IN_TURN(ffi_tasks_map_ends, 2, (SEXP x, SEXP own))                                             \
+  IN_TURN(ffi_memory_budget, 1, (SEXP bytes))                                                    \
+  PLAIN(ffi_memory_limit, 0, (void))                                                             \
+  IN_TURN(ffi_job_room, 1, (SEXP job))                                                           \
+  IN_TURN(ffi_tasks_room, 1, (SEXP x))                                                           \
+  IN_TURN(ffi_tasks_held, 1, (SEXP x))                                                           \
   /* r/tasks/query.c */                                                                          \
   IN_TURN(ffi_job_state, 1, (SEXP job))                                                          \
   IN_TURN(ffi_job_finished, 1, (SEXP job))                                                       \

@@ -36,6 +36,15 @@ static void collect(void *unused) {
   R_gc(); /* code of the user's may run: finalizers */
 }
 
+void clu_give_back_now(void) {
+  int64_t after;
+  R_ToplevelExec(collect, NULL);
+  clu_expect_no_values(); /* and what the C library has freed goes, too */
+  after = resident();
+  worked = 0;
+  if (has > 0 && after > 0) has = after;
+}
+
 void clu_give_back(void) {
   int64_t before = has > 0 && worked > WORKED ? resident() : 0, after;
   worked = 0;

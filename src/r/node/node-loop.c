@@ -268,6 +268,7 @@ SEXP ffi_node_loop(SEXP env) {
       break;
     }
     if (m.kind == CLU_K_JOB || m.kind == CLU_K_TASKS || m.kind == CLU_K_JOB_END) clu_work_take(&m);
+    if (m.kind == CLU_K_COLLECT) clu_give_back_now();
     if (clu_chan_skip(&clu_me.chan) != CLU_OK) break;
   }
   return Rf_ScalarLogical(TRUE);

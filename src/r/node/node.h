@@ -92,6 +92,8 @@ int clu_give_back_is_due(void);
 /* It has been idle for a while: gives back to the system what it does not need. Code of R may run.
  */
 void clu_give_back(void);
+/* Does it now, whatever it has: memory is short. */
+void clu_give_back_now(void);
 
 /* ---- stack.c ---- */
 

@@ -76,11 +76,12 @@ static SEXP read_about(const clu_view_memory *m, uint64_t ended, uint64_t told) 
   return out;
 }
 
-enum { STARTING, IDLE, BUSY, CUT, DEAD, STOPPED, ABSENT, STATES };
+enum { STARTING, IDLE, BUSY, HELD, CUT, DEAD, STOPPED, ABSENT, STATES };
 
 /* Texts that many rows have are made once. */
 static SEXP state_texts(void) {
-  static const char *texts[] = {"starting", "idle", "busy", "cut", "dead", "stopped", "absent"};
+  static const char *texts[] = {"starting", "idle", "busy",    "held",
+                                "cut",      "dead", "stopped", "absent"};
   SEXP out = PROTECT(Rf_allocVector(STRSXP, STATES));
   for (int k = 0; k < STATES; k++) SET_STRING_ELT(out, k, Rf_mkChar(texts[k]));
   UNPROTECT(1);
@@ -91,6 +92,7 @@ static int state_of(uint64_t state, int busy) {
   switch (state) {
   case CLU_VIEW_STARTING: return STARTING;
   case CLU_VIEW_READY: return busy ? BUSY : IDLE;
+  case CLU_VIEW_HELD: return HELD;
   case CLU_VIEW_LOST: return DEAD;
   case CLU_VIEW_STOPPED: return STOPPED;
   default: return ABSENT;

@@ -194,13 +194,15 @@ static const char *kill_name(int killed) {
   case CLU_KILL_NO_REACTION: return "no_reaction";
   case CLU_KILL_CORRUPT: return "corrupt";
   case CLU_KILL_NO_MEMORY: return "no_memory";
+  case CLU_KILL_YIELD: return "yields";
+  case CLU_KILL_NO_ROOM: return "no_room";
   default: return NULL;
   }
 }
 
 static SEXP death_list(SEXP handles, const clu_death *d) {
   static const char *names[] = {"index",  "cause", "over_memory", "killed",  "info", "has_begun",
-                                "memory", "at",    "job",         "element", ""};
+                                "memory", "at",    "job",         "element", "room", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_node *nd = clu_tasks_node(handles, d->index);
   const char *killed = kill_name(d->killed);
@@ -213,6 +215,7 @@ static SEXP death_list(SEXP handles, const clu_death *d) {
   SET_VECTOR_ELT(out, 7, Rf_ScalarReal(1e-9 * (double)d->at));
   SET_VECTOR_ELT(out, 8, Rf_ScalarReal(clu_number_or_na(d->job)));
   SET_VECTOR_ELT(out, 9, Rf_ScalarReal(clu_number_or_na(d->element)));
+  SET_VECTOR_ELT(out, 10, Rf_ScalarReal((double)d->room));
   if (nd && !clu_node_is_open(nd)) { /* else a call has put another in its place */
     clu_node_await_end(nd);
     SET_VECTOR_ELT(out, 4, clu_node_info(nd));
@@ -256,7 +259,8 @@ SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
 
 /* Deaths since the last time, each a list: the node's `index`; `cause`: the number of the death;
  * `over_memory`: it had more than it may, `memory` bytes (0: not known); `killed`: by the session,
- * and why ("no_reaction", "corrupt", "no_memory"), or NULL; `info`: of the node that has died, NULL
+ * and why ("no_reaction", "corrupt", "no_memory", "yields", "no_room": with `memory` bytes, of
+ * `room` that all may have), or NULL; `info`: of the node that has died, NULL
  * when another is in its place; `has_begun`: any task, since it came up; `at`: when that was found
  * out, by this machine's clock; `job`, `element`: what it was at. */
 SEXP ffi_tasks_deaths(SEXP x) {

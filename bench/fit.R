@@ -1,0 +1,156 @@
+# Maps whose tasks do not fit into memory side by side: are all done, who is killed, and how long does it take, beside the
+# best fixed number of nodes? Beside them base R's mclapply(), and mirai and future where they are installed.
+#
+# Each row is a session of its own in a control group with a limit of memory, where one can be made (Linux, as root);
+# where none can, option clutch.memory is the limit, and peers, which know no limit, are left out.
+#
+#   QUICK=1 Rscript bench/fit.R [--rows=fixed,ours,mixed,two,alone,cost,peers]
+source("bench/_common.R")
+suppressPackageStartupMessages(library(clutch))
+machine()
+rows <- strsplit(option("rows", "fixed,ours,mixed,two,alone,cost,peers"), ",")[[1L]]
+n_tasks <- if (quick) 16L else 64L
+n_mixed <- if (quick) 60L else 500L
+
+# ---- a session with a limit ----
+
+can_limit <- local({
+  folder <- file.path("/sys/fs/cgroup/memory", basename(tempfile("clutch-")))
+  ok <- suppressWarnings(dir.create(folder, showWarnings = FALSE)) &&
+    file.exists(file.path(folder, "memory.limit_in_bytes"))
+  if (dir.exists(folder)) system2("rmdir", folder)
+  ok
+})
+limit_is <- if (can_limit) "a control group" else "option clutch.memory"
+
+# What a session prints as `name=value`, and `kills`: by the system's killer. `n`: so many such sessions at once.
+session_with <- function(mb, lines, n = 1L) {
+  lib <- sprintf(".libPaths(%s)", deparse1(.libPaths()))
+  budget <- if (!can_limit) sprintf("options(clutch.memory = %.0f)", mb * 1e6)
+  scripts <- vapply(seq_len(n), function(k) {
+    file <- tempfile(fileext = ".R")
+    writeLines(c(lib, "suppressPackageStartupMessages(library(clutch))", budget, lines), file)
+    file
+  }, "")
+  rscript <- shQuote(file.path(R.home("bin"), "Rscript"))
+  runs <- paste(sprintf("%s --vanilla %s > %s.out 2>&1 &", rscript, scripts, scripts), collapse = "\n")
+  group <- file.path("/sys/fs/cgroup/memory", basename(tempfile("clutch-")))
+  limit <- if (can_limit) c(
+    sprintf("mkdir %s && echo %.0f > %s/memory.limit_in_bytes", group, mb * 1e6, group),
+    sprintf("echo $$ > %s/cgroup.procs", group))
+  after <- if (can_limit) sprintf("sed -n 's/^oom_kill /kills=/p' %s/memory.oom_control", group)
+  shell <- tempfile(fileext = ".sh")
+  writeLines(c(limit, runs, "wait", after), shell)
+  said <- system2("bash", shell, stdout = TRUE)
+  for (try in 1:50) if (!can_limit || system2("rmdir", group, stderr = FALSE) == 0L) break else Sys.sleep(0.1)
+  said <- c(said, unlist(lapply(paste0(scripts, ".out"), readLines, warn = FALSE)))
+  said <- grep("^[a-z]+=", said, value = TRUE)
+  split(sub("^[a-z]+=", "", said), sub("=.*", "", said))
+}
+
+# A map of tasks that each hold so many MB for 0.3 s. Prints what became of it.
+map_of <- function(nodes, sizes, hold = 0.3, memory = "TRUE", more = "") {
+  c(sprintf("options(clutch.memory = if (%s) getOption('clutch.memory') else FALSE)", memory),
+    sprintf("cl <- make_cluster(%d)", nodes),
+    "before <- cluster_status(cl)$pid",
+    sprintf("sizes <- %s", sizes),
+    sprintf("f <- function(mb) { x <- rep(1, mb * 1e6 / 8); Sys.sleep(%g); length(x) }", hold),
+    "t <- Sys.time()",
+    sprintf("x <- suppressMessages(suppressWarnings(cluster_map(cl, sizes, f, .on_error = 'continue'%s)))", more),
+    "cat('seconds=', format(as.numeric(Sys.time() - t, units = 'secs')), '\\n', sep = '')",
+    "right <- vapply(seq_along(x), function(k) identical(x[[k]], as.integer(sizes[[k]] * 1e6 / 8)), NA)",
+    "cat('right=', sum(right), '\\n', sep = '')",
+    "tr <- cluster_trace(cl)",
+    "cat('retries=', sum(tr$attempt > 1), '\\n', sep = '')",
+    "cat('deaths=', nrow(attr(tr, 'deaths')), '\\n', sep = '')",
+    "bad <- which(!right)[1]",
+    "if (!is.na(bad)) cat('error=', conditionMessage(x[[bad]]), '\\n', sep = '')")
+}
+
+out <- list()
+note <- function(what, who, of, r) {
+  one <- function(name) if (is.null(r[[name]])) NA_real_ else max(as.numeric(r[[name]]))
+  row <- data.frame(what = what, who = who, seconds = one("seconds"), tasks = of,
+                    right = if (is.null(r$right)) 0 else min(as.numeric(r$right)), deaths = one("deaths"),
+                    kills = one("kills"), retries = one("retries"))
+  out[[length(out) + 1L]] <<- row
+  print(row, row.names = FALSE)
+}
+cat("the limit is", limit_is, "\n")
+
+# ---- 900 MB, 64 tasks of 200 MB ----
+
+case <- sprintf("rep(200, %d)", n_tasks)
+if ("fixed" %in% rows) for (k in if (quick) 2:3 else 1:8)
+  note("200 MB each in 900 MB", sprintf("%d nodes, nobody looks", k), n_tasks,
+       session_with(900, map_of(k, case, memory = "FALSE")))
+if ("ours" %in% rows) for (k in 1:3)
+  note("200 MB each in 900 MB", "8 nodes", n_tasks, session_with(900, map_of(8, case)))
+
+# ---- 2 GB, tasks of 10 to 400 MB ----
+
+mixed <- sprintf("{ set.seed(1); round(runif(%d, 10, 400)) }", n_mixed)
+if ("mixed" %in% rows) {
+  note("10 to 400 MB in 2 GB", "16 nodes", n_mixed, session_with(2000, map_of(16, mixed, 0.05)))
+  note("10 to 400 MB in 2 GB", "16 nodes, .retries", n_mixed,
+       session_with(2000, map_of(16, mixed, 0.05, more = ", .retries = 2")))
+  for (k in c(2, 3, 4)) note("10 to 400 MB in 2 GB", sprintf("%d nodes, nobody looks", k), n_mixed,
+                             session_with(2000, map_of(k, mixed, 0.05, memory = "FALSE")))
+}
+
+# ---- two sessions in one group ----
+
+if ("two" %in% rows && can_limit)
+  note("two sessions in 1200 MB", "8 nodes each", n_tasks, session_with(1200, map_of(8, case), 2L))
+
+# ---- one that does not fit alone ----
+
+if ("alone" %in% rows) {
+  r <- session_with(900, map_of(4, "c(rep(20, 4), 2000, rep(20, 11))"))
+  note("one of 2 GB in 900 MB", "4 nodes", 16L, r)
+  cat("  ", r$error, "\n")
+}
+
+# ---- cost where nothing is short ----
+
+# System calls of the session, and seconds, of tiny tasks.
+if ("cost" %in% rows) {
+  cl <- make_cluster(2)
+  million <- if (quick) 1e5 else 1e6
+  f <- function(i) NULL
+  environment(f) <- globalenv()
+  for (look in rep(c("TRUE", "FALSE"), repetitions(5L))) {
+    options(clutch.memory = as.logical(look))
+    s <- seconds(cluster_map(cl, seq_len(million), f))
+    out[[length(out) + 1L]] <- data.frame(
+      what = sprintf("%.0f no-ops", million), who = if (look == "TRUE") "with the watch" else "without", seconds = s,
+      tasks = million, right = million, deaths = 0, kills = 0, retries = 0)
+  }
+  options(clutch.memory = NULL)
+  stop_cluster(cl)
+}
+
+# ---- others ----
+
+peer <- function(name, lines) {
+  c("f <- function(mb) { x <- rep(1, mb * 1e6 / 8); Sys.sleep(0.3); length(x) }", sprintf("sizes <- %s", case),
+    "t <- Sys.time()", "x <- tryCatch({", lines, "}, error = function(e) list())",
+    "cat('seconds=', format(as.numeric(Sys.time() - t, units = 'secs')), '\\n', sep = '')",
+    "cat('right=', sum(vapply(x, identical, NA, 25000000L)), '\\n', sep = '')")
+}
+if ("peers" %in% rows && can_limit) {
+  note("200 MB each in 900 MB", "parallel::mclapply()", n_tasks,
+       session_with(900, peer("base", "suppressWarnings(parallel::mclapply(sizes, f, mc.cores = 8))")))
+  if (requireNamespace("mirai", quietly = TRUE))
+    note("200 MB each in 900 MB", "mirai", n_tasks, session_with(900, peer("mirai", c(
+      "mirai::daemons(8)", "m <- mirai::mirai_map(sizes, f)",
+      "end <- Sys.time() + 120", "while (mirai::unresolved(m) && Sys.time() < end) Sys.sleep(0.1)",
+      "lapply(m, function(x) if (mirai::unresolved(x)) NULL else x$data)"))))
+  if (requireNamespace("future.apply", quietly = TRUE))
+    note("200 MB each in 900 MB", "future.apply, multicore", n_tasks, session_with(900, peer("future", c(
+      "future::plan(future::multicore, workers = 8)", "future.apply::future_lapply(sizes, f)"))))
+}
+
+table <- do.call(rbind, out)
+print(stats::aggregate(seconds ~ what + who, table, stats::median))
+utils::write.csv(table, report("fit.csv"), row.names = FALSE)
