@@ -36,7 +36,8 @@ find_needs <- function(roots, globals, env) {
   needs
 }
 
-# Tells whether there is an external pointer in what travels beside that which find_needs() has seen.
+# Tells whether there is an external pointer in what travels besides, which find_needs() has not
+# seen.
 has_pointer <- function(x) {
   search <- .Call(ffi_globals_new)
   .Call(ffi_globals_search, search, list(x), character())

@@ -235,6 +235,19 @@ test_that("all else of what travels with such an object is as it was", {
   table <- data.frame(a = 1:3, b = letters[1:3])
   r <- cluster_map(cl, 1:2, f, both = both, table = table)
   expect_identical(r[[2L]], list(c(1e6, 1, 1, 5, 1), 4L, table, TRUE))
+  # thousands of environments in a row
+  row <- NULL
+  for (i in 1:3000) row <- list2env(list(rest = row))
+  p <- unknown()
+  length_of <- function(p, row) {
+    n <- 0
+    while (!is.null(row)) {
+      n <- n + 1
+      row <- row$rest
+    }
+    n
+  }
+  expect_identical(cluster_map(cl, list(p), length_of, row = row), list(3000))
   # one object in two places is one there
   e <- new.env()
   e$p <- unknown()
