@@ -40,9 +40,9 @@
 #'   * `clutch_package` (`package`): \pkg{foreach} is not installed, or one of `.packages` cannot be
 #'     attached on a node.
 #' @section Options: `.options.clutch` of a loop is a list with any of
-#'   * `chunk`, `retries`, `timeout`, `progress`: as `.chunk`, `.retries`, `.timeout` and
-#'     `.progress` in [cluster_map()]. Here, too, the session's options replace the defaults, see
-#'     [clutch-options].
+#'   * `chunk`, `retries`, `timeout`, `progress`, `pointers`: as `.chunk`, `.retries`, `.timeout`,
+#'     `.progress` and `.pointers` in [cluster_map()]. Here, too, the session's options replace the
+#'     defaults, see [clutch-options].
 #'   * `seed`: as `.seed` there, but by default `FALSE`: each node has random numbers of its own, as
 #'     with other backends. With `TRUE`, each iteration has a stream that follows from
 #'     [set.seed()]. Or use package \pkg{doRNG}, whose numbers are the same with all backends.
@@ -113,7 +113,7 @@ do_clutch <- function(obj, expr, envir, data) {
 
 foreach_options <- function(obj, stop_early) {
   given <- as.list(obj$options$clutch)
-  known <- c("chunk", "retries", "timeout", "seed", "progress")
+  known <- c("chunk", "retries", "timeout", "seed", "progress", "pointers")
   for (name in setdiff(names(given), known)) {
     text <- "`.options.clutch` has no element `%s`%s"
     throw("argument", sprintf(text, name, did_you_mean(name, known)))
@@ -158,7 +158,9 @@ run_loop <- function(loop, cl, code, o, span) {
       at_end <- block$at_end
       if (!length(block$elements)) break
       b <- list(first = read, n = length(block$elements))
-      b$job <- job_new(t, code$fun, block$elements, NULL, code$needs, o)
+      needs <- code$needs
+      if (!needs$has_pointer) needs$has_pointer <- has_pointer(block$elements)
+      b$job <- job_new(t, code$fun, block$elements, NULL, needs, o)
       blocks <- c(blocks, list(b))
       if (!is.null(record)) journal_attach(record, b$job, block$elements, o$seed)
       read <- read + b$n

@@ -36,6 +36,14 @@ find_needs <- function(roots, globals, env) {
   needs
 }
 
+# Tells whether there is an external pointer in what travels besides, which find_needs() has not
+# seen.
+has_pointer <- function(x) {
+  search <- .Call(ffi_globals_new)
+  .Call(ffi_globals_search, search, list(x), character())
+  .Call(ffi_globals_pointer, search)
+}
+
 # The value has the packages that not every R attaches, in the order of the search path.
 attached_packages <- function() {
   path <- search()

@@ -23,6 +23,8 @@ packing <- function(registered, paths = NULL) {
   s$made <- list() # by recipes: list(class, from, data)
   s$beside <- list() # large vectors
   s$frames <- list() # environments with gaps: their contents
+  s$queue <- new.env(parent = emptyenv()) # environments that are still to be visited, by number
+  s$queued <- s$done <- 0L
   s$libraries <- list() # files of compiled code, by path
   s
 }
@@ -31,6 +33,10 @@ packing <- function(registered, paths = NULL) {
 pack <- function(x, registered, paths = NULL) {
   s <- packing(registered, paths)
   y <- with_gaps(x, s)
+  while (s$done < s$queued) {
+    s$done <- s$done + 1L
+    contents_with_gaps(s$queue[[as.character(s$done)]], s)
+  }
   if (!length(s$made)) return(x)
   bytes <- serialize(list(y, s$frames), NULL, xdr = FALSE, refhook = function(x) text_for(x, s))
   structure(list(bytes = bytes, made = s$made, beside = s$beside, libraries = s$libraries,
@@ -162,14 +168,19 @@ attributes_with_gaps <- function(x, s) {
   x
 }
 
-# An environment is one object with all who refer to it: so its contents are written apart.
+# An environment is one object with all who refer to it: so its contents are written apart. They are
+# looked at when the rest has been: environments may be linked by thousands.
 frame_with_gaps <- function(env, s) {
   address <- .Call(ffi_address, env)
   if (stays_here(env) || !is.null(s$seen[[address]])) return(invisible())
   s$seen[[address]] <- TRUE
+  s$queued <- s$queued + 1L
+  s$queue[[as.character(s$queued)]] <- env
+}
+
+contents_with_gaps <- function(env, s) {
   now <- s$changes
-  values <- .Call(ffi_known_values, env)
-  values <- parts_with_gaps(values, s)
+  values <- parts_with_gaps(.Call(ffi_known_values, env), s)
   changed <- s$changes > now
   frame_with_gaps(parent.env(env), s)
   attributes_with_gaps(env, s)

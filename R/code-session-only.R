@@ -105,45 +105,65 @@ visited_new <- function(registered) {
 needs_packing <- function(found, visited) !is.null(found) || length(visited$paths) > 0L
 
 # The first such object that `x`, known as `name`, leads to: list(name, path, object, class), or
-# NULL. `path`: how `x` is reached, in R's words; `class`: of what it is in.
-pointer_in <- function(x, name, visited, path = name, class = "") {
-  if (.Call(ffi_only_data, x, visited$classes, Inf)) return(NULL)
-  if (is_terminal(x)) return(NULL)
-  if (inherits(x, c("clutch_cluster", "clutch_node", "clutch_task"))) return(NULL) # they say it
-  if (!is.null(recipe_of(x, visited$registered))) {
-    visited$paths[[.Call(ffi_address, x)]] <- path
-    return(NULL)
+# NULL. `path`: how `x` is reached, in R's words; `class`: of what it is in. What is still to be
+# visited is in a list, not in calls: objects may be linked by thousands.
+pointer_in <- function(x, name, visited) {
+  todo <- list(place_of(x, name, name, ""))
+  n <- 1L
+  while (n > 0L) {
+    at <- todo[[n]]
+    todo[n] <- list(NULL)
+    n <- n - 1L
+    if (is_of_no_concern(at, visited)) next
+    if (.Call(ffi_is_pointer, at$object) || inherits(at$object, "connection")) return(at)
+    for (part in rev(places_in(at, visited))) {
+      n <- n + 1L
+      todo[[n]] <- part
+    }
   }
-  if (mends(x)) return(NULL)
-  if (.Call(ffi_is_pointer, x) || inherits(x, "connection"))
-    return(list(name = name, path = path, object = x, class = class))
-  if (is.object(x)) class <- class(x)[[1L]]
-  parts <- switch(typeof(x),
+}
+
+place_of <- function(object, name, path, class) {
+  list(name = name, path = path, object = object, class = class)
+}
+
+is_of_no_concern <- function(at, visited) {
+  x <- at$object
+  if (.Call(ffi_only_data, x, visited$classes, Inf) || is_terminal(x)) return(TRUE)
+  if (inherits(x, c("clutch_cluster", "clutch_node", "clutch_task"))) return(TRUE) # they say it
+  if (is.null(recipe_of(x, visited$registered))) return(mends(x))
+  visited$paths[[.Call(ffi_address, x)]] <- at$path
+  TRUE
+}
+
+# The places of all that an object leads to and that is not only data.
+places_in <- function(at, visited) {
+  x <- at$object
+  if (is.object(x)) at$class <- class(x)[[1L]]
+  type <- typeof(x)
+  parts <- switch(type,
     closure = variables_of(x, visited),
     environment = variables_in(x, visited),
     list = , expression = , language = , pairlist = as.list(x)
   )
-  found <- pointer_in_parts(parts, typeof(x), name, visited, path, class)
-  if (is.null(found)) found <- pointer_in_attributes(x, name, visited, path, class)
-  if (is.null(found) && typeof(x) == "closure")
-    found <- pointer_in(body(x), name, visited, path, class)
-  found
-}
-
-# Variables of a closure have names of their own.
-pointer_in_parts <- function(parts, type, name, visited, path, class) {
-  names <- names(parts)
-  for (k in seq_along(parts)) {
+  is_data <- function(part) .Call(ffi_only_data, part, visited$classes, Inf)
+  at_part <- function(k) {
     part <- .subset2(parts, k)
-    if (.Call(ffi_only_data, part, visited$classes, Inf)) next
-    is_variable <- type == "closure" && !is.null(names)
-    found <- if (is_variable) {
-      pointer_in(part, names[[k]], visited)
-    } else {
-      pointer_in(part, name, visited, path_of_part(path, type, names[k], k), class)
-    }
-    if (!is.null(found)) return(found)
+    if (is_data(part)) return(NULL)
+    name <- names(parts)[k]
+    if (type == "closure") return(place_of(part, name, name, "")) # variables have names themselves
+    place_of(part, at$name, path_of_part(at$path, type, name, k), at$class)
   }
+  all <- attributes(x)
+  at_attribute <- function(name) {
+    if (is_data(all[[name]])) return(NULL)
+    path <- sprintf(if (isS4(x)) "%s@%s" else "attr(%s, \"%s\")", at$path, name)
+    place_of(all[[name]], at$name, path, at$class)
+  }
+  found <- c(lapply(seq_along(parts), at_part),
+             lapply(setdiff(names(all), attributes_left_out), at_attribute),
+             if (type == "closure") list(place_of(body(x), at$name, at$path, at$class)))
+  found[lengths(found) > 0L]
 }
 
 path_of_part <- function(path, type, name, k) {
@@ -154,19 +174,6 @@ path_of_part <- function(path, type, name, k) {
 }
 
 as_name_in_code <- function(name) if (make.names(name) == name) name else paste0("`", name, "`")
-
-pointer_in_attributes <- function(x, name, visited, path, class) {
-  all <- attributes(x)
-  for (attribute in setdiff(names(all), attributes_left_out)) {
-    part <- if (isS4(x)) {
-      paste0(path, "@", attribute)
-    } else {
-      sprintf("attr(%s, \"%s\")", path, attribute)
-    }
-    found <- pointer_in(all[[attribute]], name, visited, part, class)
-    if (!is.null(found)) return(found)
-  }
-}
 
 # `.internal.selfref` is a data.table's, `versionKey` of the definition of an S4 class: both do
 # without.

@@ -66,9 +66,10 @@
 #' * `collect_any()`: list with `index`, `task` and `value` of the task that ended first.
 #' * `collect_all()`: list of the values, with the names of the tasks.
 #' @section Errors: `collect()`, `collect_any()` and `collect_all()` raise the error of a task, of
-#'   class `clutch_task_error` and those that [cluster_map()] tells. `clutch_timeout`: the task has
-#'   not ended within `timeout` seconds, and there is no `otherwise`. It goes on, and can be
-#'   collected later:
+#'   class `clutch_task_error` and those that [cluster_map()] tells. `clutch_pointer`, of
+#'   `cluster_submit()` and `cluster_submit_call()`: see [register_travel()]. `clutch_timeout`: the
+#'   task has not ended within `timeout` seconds, and there is no `otherwise`. It goes on, and can
+#'   be collected later:
 #'   ```
 #'   tryCatch(collect(task, timeout = 1), clutch_timeout = function(e) "not yet")
 #'   collect(task, timeout = 1, otherwise = "not yet")

@@ -23,7 +23,9 @@ if (part[2L] > 1L) {
   seconds[is.na(seconds)] <- 5
   load <- numeric(part[2L])
   of_part <- character()
-  of_network <- grepl("^(hosts|host-report|cuts|ssh|netns|slurm|link|launch-advice|source)", names)
+  with_network <- c("hosts", "host-report", "cuts", "ssh", "netns", "slurm", "link",
+                    "launch-advice", "source", "travel")
+  of_network <- grepl(sprintf("^(%s)", paste(with_network, collapse = "|")), names)
   # the longest first, each to the part that has least
   for (i in order(of_network, seconds, decreasing = TRUE)) {
     to <- if (of_network[[i]]) 1L else which.min(load)

@@ -235,6 +235,19 @@ test_that("all else of what travels with such an object is as it was", {
   table <- data.frame(a = 1:3, b = letters[1:3])
   r <- cluster_map(cl, 1:2, f, both = both, table = table)
   expect_identical(r[[2L]], list(c(1e6, 1, 1, 5, 1), 4L, table, TRUE))
+  # thousands of environments in a row
+  row <- NULL
+  for (i in 1:3000) row <- list2env(list(rest = row))
+  p <- unknown()
+  length_of <- function(p, row) {
+    n <- 0
+    while (!is.null(row)) {
+      n <- n + 1
+      row <- row$rest
+    }
+    n
+  }
+  expect_identical(cluster_map(cl, list(p), length_of, row = row), list(3000))
   # one object in two places is one there
   e <- new.env()
   e$p <- unknown()
@@ -290,6 +303,34 @@ test_that("foreach, mclapply() and journals know the recipes, too", {
   expect_true(is_whole(r[[2L]][[2L]]))
   r <- foreach::foreach(q = list(p, p)) %dopar% is_whole(q)
   expect_identical(r, list(TRUE, TRUE))
+  register_travel("unknown", NULL)
+  e <- refusal(foreach::foreach(q = list(p, p)) %dopar% q$data)
+  expect_identical(e$path, ".x[[1]]$q$ptr")
+  r <- foreach::foreach(q = list(p, p), .options.clutch = list(pointers = "allow")) %dopar% q$data
+  expect_identical(r, list(3, 3))
+  skip_if_not_installed("xml2")
+  doc <- xml2::read_xml("<a/>")
+  r <- foreach::foreach(d = list(doc, doc)) %dopar% xml2::xml_name(d)
+  expect_identical(r, list("a", "a"))
+})
+
+test_that("BiocParallel sends what a recipe takes, and pointers as base R does", {
+  skip_if_not_installed("BiocParallel")
+  cl <- a_cluster()
+  param <- ClutchParam(cl)
+  p <- unknown()
+  p$data <- 3
+  types <- BiocParallel::bplapply(1:2, function(i, p) typeof(p$ptr), p = p, BPPARAM = param)
+  expect_identical(types, list("externalptr", "externalptr"))
+  register_travel("unknown", function(x) x$data, function(data) {
+    structure(list(data = data, ptr = .Call(clutch:::ffi_globals_new)), class = "unknown")
+  })
+  on.exit(register_travel("unknown", NULL))
+  whole <- function(x, p = x) p$data == 3 && .Call(clutch:::ffi_is_pointer, p$ptr)
+  expect_identical(BiocParallel::bplapply(1:2, whole, p = p, BPPARAM = param), list(TRUE, TRUE))
+  expect_identical(BiocParallel::bplapply(list(p, p), whole, BPPARAM = param), list(TRUE, TRUE))
+  r <- BiocParallel::bplapply(1:2, function(i, p) p, p = p, BPPARAM = param)
+  expect_true(whole(r[[2L]]))
 })
 
 test_that("the cluster of these tests is stopped", {
