@@ -135,6 +135,23 @@ TEST(what_must_not_be_stopped_is_not) {
   CHECK_INT_EQ(nodes[1].to, CLU_ROOM_GO);
 }
 
+TEST(without_the_turn_the_oldest_is_held_too_and_nobody_is_ended) {
+  clu_room r = room(900 * MB, 60 * MB);
+  clu_room_node nodes[2] = {node(0, 1, 300 * MB, 0), node(1, 2, 300 * MB, 0)};
+  r.must_wait = 1;
+  clu_room_plan(&r, nodes, 2);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_HOLD);
+  CHECK_INT_EQ(nodes[1].to, CLU_ROOM_HOLD);
+  r.left = MB;
+  clu_room_plan(&r, nodes, 2);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_HOLD);
+  CHECK_INT_EQ(nodes[1].to, CLU_ROOM_HOLD);
+  nodes[0].has = nodes[1].has = 0; /* what fits goes on */
+  r.left = 800 * MB;
+  clu_room_plan(&r, nodes, 2);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_GO);
+}
+
 TEST(nobody_at_work_is_nothing_to_decide) {
   clu_room r = room(900 * MB, MB);
   clu_room_plan(&r, NULL, 0);

@@ -198,6 +198,16 @@ test_that("what nodes of stopped clusters have had counts for nothing", {
   with_budget("150 MB", 1, function(cl) expect_identical(cluster_map(cl, 110, grow), list(110)))
 })
 
+test_that("in a control group that has no room for all at once, two sessions end all their tasks", {
+  outside_checks_only()
+  g <- memory_group(900)
+  if (is.character(g)) skip(g)
+  on.exit(expect_true(g$remove()))
+  sessions <- lapply(1:2, function(i) start_limited(g$join, fixture = "fit-in-group"))
+  for (s in sessions) expect_done(s, 120)
+  for (s in sessions) expect_true(ends(s))
+})
+
 test_that("sizes are read as people write them", {
   size <- function(x) clutch:::check_size(x, "it")
   expect_identical(size(5e8), 5e8)

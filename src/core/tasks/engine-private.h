@@ -354,6 +354,8 @@ static inline int64_t clu_engines_room_wait(const clu_engines *all, uint64_t now
 }
 /* The task at which this node was has ended. */
 void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j);
+/* Bytes that one of its tasks is expected to have at its peak; 0: not known. */
+int64_t clu_task_job_expected(clu_engine *t, clu_task_job *j);
 /* A node that is stopped goes on: something is wanted of it. */
 void clu_task_node_go_on(clu_task_node *at);
 void clu_engine_room_free(clu_engine *t);

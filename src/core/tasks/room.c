@@ -64,6 +64,10 @@ static clu_job_room *room_of(clu_engine *t, clu_task_job *j) {
   return j->n > 1 ? &j->room : &t->room;
 }
 
+int64_t clu_task_job_expected(clu_engine *t, clu_task_job *j) {
+  return clu_peaks_expected(&room_of(t, j)->peaks);
+}
+
 /* A task of it has had so many bytes. */
 static void note_most(clu_engine *t, clu_task_job *j, int64_t bytes) {
   if (bytes > j->room.top) j->room.top = bytes;

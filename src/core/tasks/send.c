@@ -6,7 +6,8 @@
 #include "core/wire/task-message.h"
 #include "core/tasks/engine-private.h"
 
-#define NO_LIMIT_FROM 4e15 /* bytes: more than the message can say */
+#define NO_LIMIT_FROM 4e15     /* bytes: more than the message can say */
+#define NODE_ITSELF 33554432.0 /* bytes */
 
 typedef struct sending {
   clu_engine *t;
@@ -15,6 +16,18 @@ typedef struct sending {
   clu_action a;
   clu_blob *body;
 } sending;
+
+/* MB that the node may have, so that it collects garbage before a task where it has half of that;
+ * 0: any number. Where memory is short, that is what a task needs, and what a node has by itself.
+ */
+static uint32_t may_have(const sending *s) {
+  double bytes = s->t->limits.bytes;
+  if (s->t->all->room.is.is_short && clu_node_clock_is_ours(s->nd)) {
+    double needs = (double)clu_task_job_expected(s->t, s->j) + NODE_ITSELF;
+    if (bytes == 0 || needs < bytes) bytes = needs;
+  }
+  return bytes > 0 && bytes < NO_LIMIT_FROM ? (uint32_t)(bytes / 1048576) + 1 : 0;
+}
 
 static void write_head(unsigned char *head, const sending *s) {
   const clu_task_job *j = s->j;
@@ -30,9 +43,7 @@ static void write_head(unsigned char *head, const sending *s) {
   clu_put32(head + 8, s->a.n);
   clu_put32(head + 12, s->a.attempt);
   clu_put32(head + 16, flags);
-  clu_put32(head + 20, s->t->limits.bytes > 0 && s->t->limits.bytes < NO_LIMIT_FROM
-                           ? (uint32_t)(s->t->limits.bytes / 1048576) + 1
-                           : 0);
+  clu_put32(head + 20, may_have(s));
   for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
 }
 
