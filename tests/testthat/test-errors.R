@@ -238,14 +238,19 @@ test_that("the session's cluster, tasks and connections name their cause in a no
   uses <- list(clutch::socket_read, clutch::socket_info, function(s) clutch::socket_write(s, "a"),
                close)
   for (use in uses) for (s in list(pair$a, light$a)) {
-    e <- tryCatch(cluster_map(cl, 1, function(i, s, use) use(s), s = s, use = use),
-                  error = identity)
+    f <- function(i, s, use) use(s)
+    expect_error(cluster_map(cl, 1, f, s = s, use = use), "`s.* which only the process that made",
+                 class = "clutch_pointer")
+    e <- tryCatch(cluster_map(cl, 1, f, s = s, use = use, .pointers = "allow"), error = identity)
     expect_s3_class(e$parent, "clutch_socket_closed")
     expect_match(conditionMessage(e), "another process's: connections cannot be sent to a node")
   }
-  for (s in list(pair$a, con))
-    expect_match(error_text(cluster_map(cl, 1, function(i, s) readBin(s, "raw", 1), s = s)),
+  for (s in list(pair$a, con)) {
+    f <- function(i, s) readBin(s, "raw", 1)
+    expect_error(cluster_map(cl, 1, f, s = s), "`s` is a connection", class = "clutch_pointer")
+    expect_match(error_text(cluster_map(cl, 1, f, s = s, .pointers = "allow")),
                  "Connections cannot be sent to a node")
+  }
   expect_error(socket_info(unserialize(serialize(light$a, NULL))), "saved and loaded",
                class = "clutch_socket_closed")
   close(light$a)
