@@ -39,6 +39,7 @@ resume_entry <- function(entry) {
   if (!file.exists(entry_file(entry, "work"))) {
     throw("jobs", "what this map needs is gone: call the map again, with its journal")
   }
+  remove_temporary(entry)
   unlink(entry_file(entry, c("cancel", "progress")))
   Sys.setFileTime(entry_file(entry, "work"), Sys.time())
   lock <- entry_file(entry, "owner")
@@ -68,11 +69,6 @@ end_entry <- function(entry) {
   tools::pskill(as.integer(owner$pid), tools::SIGKILL)
   while (is_owned(entry)) Sys.sleep(0.005)
   write_object(list(state = "cancelled"), entry_file(entry, "end.rds"))
-}
-
-is_owner_here <- function(owner) {
-  here <- this_owner()
-  !is.null(owner) && nzchar(owner$pid) && owner$host == here$host && owner$boot == here$boot
 }
 
 # A runner that comes all the same finds the file `cancel`. Of Slurm the job is cancelled, too.

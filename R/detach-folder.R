@@ -7,6 +7,7 @@
 #   source     packages from their source, where the session has such: see R/task-source.R
 #   work       what its runner does, see R/runner-main.R; it goes when that has ended
 #   owner      the process that is the runner, see R/journal-lock.R; touched every 10 s
+#   tmp        the path of its temporary folder; it goes when the runner has ended by itself
 #   progress   how far the runner is: see write_progress()
 #   run.sh     the program for what starts the runner, where that is a command of the user's
 #   there.rds  of a map on another host: see R/detach-ask.R
@@ -76,7 +77,22 @@ all_entries <- function() {
   sort(entries[file.exists(file.path(entries, "job.rds"))])
 }
 
-remove_entry <- function(entry) unlink(entry, recursive = TRUE)
+remove_entry <- function(entry) {
+  remove_temporary(entry)
+  unlink(entry, recursive = TRUE)
+}
+
+# Removes the temporary folder of a runner that was killed.
+remove_temporary <- function(entry) {
+  folder <- read_lines(entry, "tmp")
+  if (length(folder) != 1L || !is_owner_here(owner_of_entry(entry)) || is_owned(entry)) {
+    return(invisible())
+  }
+  if (startsWith(basename(folder), "Rtmp") && is_private_folder(folder)) {
+    unlink(folder, recursive = TRUE)
+  }
+  unlink(entry_file(entry, "tmp"))
+}
 
 # ---- how far it is ----
 
@@ -124,6 +140,11 @@ state_of_entry <- function(entry) {
 # The process that is its runner, as owner_of() has it; NULL: there is none.
 owner_of_entry <- function(entry) {
   if (file.exists(entry_file(entry, "owner"))) owner_of(entry_file(entry, "owner"))
+}
+
+is_owner_here <- function(owner) {
+  here <- this_owner()
+  !is.null(owner) && nzchar(owner$pid) && owner$host == here$host && owner$boot == here$boot
 }
 
 # Tells whether its runner is there.

@@ -15,7 +15,7 @@
   # it has ended: an interrupt that comes now is too late
   suspendInterrupts({
     write_object(end, entry_file(entry, "end.rds"))
-    unlink(entry_file(entry, c("source", "work")))
+    unlink(entry_file(entry, c("source", "work", "tmp")))
   })
   quit("no", 0L)
 }
@@ -23,7 +23,9 @@
 # From now on this process is the runner of the entry. FALSE: another one is.
 own_entry <- function(entry) {
   line <- paste0(paste(this_owner(), collapse = " "), "\n")
-  .Call(ffi_file_new, entry_file(entry, "owner"), line)
+  is_mine <- .Call(ffi_file_new, entry_file(entry, "owner"), line)
+  if (is_mine) writeLines(tempdir(), entry_file(entry, "tmp"))
+  is_mine
 }
 
 # The value is what read_end() has.

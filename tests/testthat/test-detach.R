@@ -196,9 +196,12 @@ test_that("a runner that is killed is told of, and another one goes on", {
   expect_true(eventually(state_of(job) == "lost"))
   expect_error(collect(job), class = "clutch_job_lost")
   expect_true(eventually(!length(runners_in(folder)))) # its nodes have ended
+  left <- readLines(file.path(job$entry, "tmp"))
+  expect_true(dir.exists(left))
   expect_message(cluster_attach("killed"), "resume = TRUE")
   job <- cluster_attach("killed", resume = TRUE)
   values <- collect(job, timeout = 60)
+  expect_false(dir.exists(left))
   started <- table(sub("-.*", "", list.files(marks)))
   expect_identical(length(started), 60L)
   expect_lte(sum(started), 60L + 2L * 4L) # those in flight
