@@ -62,7 +62,7 @@ const char *__asan_default_options(void) {
 const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stacktrace=1"; }
 #endif
 
-#define TEST_SECONDS 30
+#define TEST_SECONDS 100
 #define TEST_MAX 500
 #define TEST_MAX_FDS 4096
 #define TEST_UNUSED __attribute__((unused))

@@ -19,8 +19,9 @@ end_jobs <- function(folder) {
 
 # Processes whose environment has this folder: runners, their fork servers and nodes. Those that
 # this session has started itself are none.
-runners_in <- function(folder) {
-  mark <- paste0("CLUTCH_JOBS_FOLDER=", folder)
+runners_in <- function(folder) processes_with(paste0("CLUTCH_JOBS_FOLDER=", folder))
+# `mark`: a variable as "NAME=value".
+processes_with <- function(mark) {
   pids <- setdiff(list.files("/proc", "^[0-9]+$"), as.character(Sys.getpid()))
   has_mark <- function(pid) {
     env <- tryCatch(suppressWarnings(readBin(file.path("/proc", pid, "environ"), "raw", 1e5)),

@@ -100,7 +100,7 @@ cases <- list(
     name = "a pipe of an attached package in a method of R6",
     needs = c("R6", "magrittr"),
     make = quote({
-      library("magrittr", character.only = TRUE)
+      do.call(library, list("magrittr"))
       Piped <- R6::R6Class("Piped", public = list(go = function(x) x %>% sum %>% add_one))
       add_one <- function(x) x + 1
       piped <- Piped$new()
@@ -162,11 +162,11 @@ ways_of_future <- list(
   },
   future_lapply = function(f, code) {
     skip_if_not_installed("future.apply")
-    future.apply::future_lapply(1:2, f)[[2L]]
+    getExportedValue("future.apply", "future_lapply")(1:2, f)[[2L]]
   },
   future_map = function(f, code) {
     skip_if_not_installed("furrr")
-    furrr::future_map(1:2, f)[[2L]]
+    getExportedValue("furrr", "future_map")(1:2, f)[[2L]]
   }
 )
 

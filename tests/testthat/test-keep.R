@@ -18,7 +18,11 @@ keep_here <- function(env = parent.frame()) {
   old <- Sys.getenv("CLUTCH_VIEW_FOLDER", NA)
   Sys.setenv(CLUTCH_VIEW_FOLDER = place)
   ends <- substitute({
-    clutch:::stop_kept_servers()
+    # one whose session has just ended is there in a moment
+    eventually({
+      clutch:::stop_kept_servers()
+      !length(processes_with(paste0("TMPDIR=", PLACE, "/tmp")))
+    })
     if (is.na(OLD)) Sys.unsetenv("CLUTCH_VIEW_FOLDER") else Sys.setenv(CLUTCH_VIEW_FOLDER = OLD)
     unlink(PLACE, recursive = TRUE)
   }, list(OLD = old, PLACE = place))

@@ -104,12 +104,17 @@ test_that("futures have it, and so has what is made of them", {
       expect_equal(future::value(future::future(f(), packages = "clutchdev")), should_say(k))
       expect_equal(future::value(future::future(f())), should_say(k))
       expect_equal(future::value(future::future(clutchdev::fun(1))), 1 + k)
-      if (requireNamespace("furrr", quietly = TRUE)) {
-        expect_equal(furrr::future_map(1:2, function(i) f())[[2L]], should_say(k))
-        expect_equal(furrr::future_map_dbl(1:2, asNamespace("clutchdev")$helper), 1:2 + k)
+      # these are no dependencies of the package
+      if (length(find.package("furrr", quiet = TRUE))) {
+        future_map <- getExportedValue("furrr", "future_map")
+        expect_equal(future_map(1:2, function(i) f())[[2L]], should_say(k))
+        helper <- asNamespace("clutchdev")$helper
+        expect_equal(unlist(future_map(1:2, helper)), 1:2 + k)
       }
-      if (requireNamespace("future.apply", quietly = TRUE))
-        expect_equal(future.apply::future_lapply(1:2, function(i) f())[[2L]], should_say(k))
+      if (length(find.package("future.apply", quiet = TRUE))) {
+        future_lapply <- getExportedValue("future.apply", "future_lapply")
+        expect_equal(future_lapply(1:2, function(i) f())[[2L]], should_say(k))
+      }
       change_to(folder, k + 1)
       expect_equal(future::value(future::future(f())), should_say(k + 1))
     }
