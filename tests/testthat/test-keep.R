@@ -21,7 +21,7 @@ keep_here <- function(env = parent.frame()) {
     # one whose session has just ended is there in a moment
     eventually({
       clutch:::stop_kept_servers()
-      !length(processes_with(paste0("TMPDIR=", PLACE, "/tmp")))
+      !length(processes_with(paste0("CLUTCH_VIEW_FOLDER=", PLACE)))
     })
     if (is.na(OLD)) Sys.unsetenv("CLUTCH_VIEW_FOLDER") else Sys.setenv(CLUTCH_VIEW_FOLDER = OLD)
     unlink(PLACE, recursive = TRUE)
