@@ -142,7 +142,10 @@ values_so_far <- function(x) {
 
 values_of_job <- function(x) {
   there <- x$job$there
-  if (is.null(there)) journal_has(x$job) else ask_there(there$on, "values", there$id)
+  has <- if (is.null(there)) journal_has(x$job) else ask_there(there$on, "values", there$id)
+  packed <- which(vapply(has$values, inherits, NA, "clutch_packed"))
+  has$values[packed] <- lapply(has$values[packed], unpack_result)
+  has
 }
 
 throw_lost <- function(x) {

@@ -107,30 +107,34 @@ submit_map <- function(work) {
 
 # ---- objects with pointers ----
 
-# The parts of the work that have pointers, as another process can read them, or an error: these
-# cannot travel. NULL: the work has none, or they do not matter.
+# Some of the work has to be written in another way, so that another process can read it, or an
+# error: it cannot travel. The value is list(recipes, packed): what nodes need for results; the
+# parts of the work that have pointers, NULL: it has none. NULL: nothing has to.
 packed_parts <- function(work) {
   needs <- work$o$needs
   if (!isTRUE(needs$has_pointer)) return(NULL)
-  on_their_way(work$f, work$elements, work$more, needs$globals, work$o$pointers)
-  registered <- registered_recipes()
+  checked <- check_pointers(work$f, work$elements, work$more, needs$globals, work$o$pointers)
+  out <- list(recipes = checked$registered)
+  if (!checked$has_to_pack) return(out)
   parts <- list(elements = work$elements, f = work$f, more = work$more, needs = needs)
-  packed <- pack(parts, registered)
-  if (inherits(packed, "clutch_packed")) list(packed = packed, recipes = registered)
+  packed <- pack(parts, checked$registered, checked$visited$paths)
+  if (inherits(packed, "clutch_packed")) out$packed <- packed
+  out
 }
 
 with_packed <- function(work, packed) {
-  if (is.null(packed)) return(work)
-  work[c("elements", "f", "more")] <- NULL
-  work$o["needs"] <- list(NULL)
+  if (!is.null(packed$packed)) {
+    work[c("elements", "f", "more")] <- NULL
+    work$o["needs"] <- list(NULL)
+  }
   c(work, packed)
 }
 
+# The work as it was. The recipes are registered in this process, too.
 unpacked_work <- function(work) {
-  if (is.null(work$packed)) return(work)
   for (name in names(work$recipes)) the$travel[[name]] <- work$recipes[[name]]
   parts <- unpack(work$packed)
-  work$o$needs <- parts$needs
+  if (!is.null(parts)) work$o$needs <- parts$needs
   c(work[setdiff(names(work), c("packed", "recipes"))], parts[c("elements", "f", "more")])
 }
 

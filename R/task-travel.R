@@ -5,20 +5,30 @@
 # have to be; the part of the description that node_unpack_job() takes. `pointers`: what a pointer
 # means for which there is no recipe.
 on_their_way <- function(fun, elements, more, globals, pointers) {
+  checked <- check_pointers(fun, elements, more, globals, pointers)
+  registered <- checked$registered
+  paths <- checked$visited$paths
+  travel <- list(packed = NULL, pointers = pointers,
+                 recipes = if (length(registered)) registered,
+                 variables = variables_of_recipes(registered))
+  if (checked$has_to_pack) {
+    packed <- pack(list(fun = fun, more = more, globals = globals), registered, paths)
+    if (inherits(packed, "clutch_packed")) travel$packed <- packed
+    elements <- elements_on_way(elements, registered, checked$visited)
+  }
+  is_default <- pointers == "error" && is.null(travel$packed) && is.null(travel$recipes)
+  list(elements = elements, travel = if (!is_default) travel)
+}
+
+# An error, or a warning, where something cannot travel, see tell_pointer(). The value is
+# list(registered, visited, has_to_pack): the recipes that users and packages have registered; what
+# pack() needs of the search; FALSE: nothing is to be packed.
+check_pointers <- function(fun, elements, more, globals, pointers) {
   registered <- registered_recipes()
   visited <- visited_new(registered)
   found <- pointer_of_job(fun, elements, more, globals, visited)
   if (pointers != "allow") tell_pointer(found, pointers)
-  travel <- list(packed = NULL, pointers = pointers,
-                 recipes = if (length(registered)) registered,
-                 variables = variables_of_recipes(registered))
-  if (needs_packing(found, visited)) {
-    packed <- pack(list(fun = fun, more = more, globals = globals), registered, visited$paths)
-    if (inherits(packed, "clutch_packed")) travel$packed <- packed
-    elements <- elements_on_way(elements, registered, visited)
-  }
-  is_default <- pointers == "error" && is.null(travel$packed) && is.null(travel$recipes)
-  list(elements = elements, travel = if (!is_default) travel)
+  list(registered = registered, visited = visited, has_to_pack = needs_packing(found, visited))
 }
 
 variables_of_recipes <- function(registered) {

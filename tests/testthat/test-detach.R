@@ -287,6 +287,15 @@ test_that("objects with pointers are made again in its runner and nodes, or refu
   values <- collect(job, timeout = 60)
   expect_identical(vapply(values, `[[`, "", 1L) %in% c("a", "b"), c(TRUE, TRUE))
   expect_false(Sys.getpid() %in% vapply(values, `[[`, "", 2L))
+  # results, too, also where nothing that travels there has a pointer
+  g <- workspace(function(i) {
+    lines <- c("c", i)
+    structure(list(lines = lines, con = textConnection(lines)), class = "clutch_test_reader")
+  })
+  job <- cluster_map(2, 1:2, g, .journal = journal_file(), .detach = TRUE)
+  values <- collect(job, timeout = 60)
+  on.exit(for (v in values) close(v$con), add = TRUE)
+  expect_identical(lapply(values, function(v) readLines(v$con)), list(c("c", "1"), c("c", "2")))
 })
 
 test_that("a bound in time or memory ends it", {
