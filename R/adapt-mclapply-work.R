@@ -89,11 +89,7 @@ mc_begin <- function(x, options) {
   options(options[changed])
   if (!is.null(x$affinity)) parallel::mcaffinity(x$affinity)
   suppressWarnings(do.call(RNGkind, as.list(x$seed$kind))) # the session was warned
-  if (is.null(x$seed$state)) {
-    rm(list = intersect(".Random.seed", ls(globalenv(), all.names = TRUE)), envir = globalenv())
-  } else {
-    assign(".Random.seed", x$seed$state, envir = globalenv())
-  }
+  put_session_seed(x$seed$state)
 }
 
 mc_run <- function(silent, code) {

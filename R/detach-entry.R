@@ -45,7 +45,7 @@ resume_entry <- function(entry) {
   lock <- entry_file(entry, "owner")
   owner <- if (file.exists(lock)) owner_of(lock)
   if (!is.null(owner)) remove_lock(lock, owner)
-  start_runner(entry, read_object(entry_file(entry, "job.rds"))$by)
+  start_runner(entry, job_of_entry(entry)$by)
 }
 
 # ---- it ends ----
@@ -83,7 +83,7 @@ end_queued <- function(entry) {
 }
 
 throw_not_here <- function(entry, owner) {
-  job <- read_object(entry_file(entry, "job.rds"))
+  job <- job_of_entry(entry)
   text <- "the map '%s' runs on host '%s', and has not answered: it ends when it finds file '%s'"
   throw("timeout", sprintf(text, job$name, if (is.null(owner)) job$host else owner$host,
                            entry_file(entry, "cancel")))

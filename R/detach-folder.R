@@ -69,6 +69,14 @@ read_object <- function(file) {
   tryCatch(suppressWarnings(readRDS(file)), error = function(e) NULL)
 }
 
+# Its file job.rds, or NULL: the entry is gone.
+job_of_entry <- function(entry) read_object(entry_file(entry, "job.rds"))
+
+# `jobs`: a list of these. NULL has the name "".
+names_of_jobs <- function(jobs) {
+  vapply(jobs, function(job) if (is.null(job$name)) "" else job$name, "")
+}
+
 # All entries of this user's, the oldest first: their folders.
 all_entries <- function() {
   folder <- jobs_folder()

@@ -8,7 +8,7 @@
 new_job <- function(entry) {
   x <- new.env(parent = emptyenv())
   x$entry <- entry
-  x$job <- read_object(entry_file(entry, "job.rds"))
+  x$job <- job_of_entry(entry)
   if (is.null(x$job)) throw("jobs", sprintf("'%s' is no detached map", entry))
   x$after <- read_object(entry_file(entry, "after.rds"))
   class(x) <- "clutch_job"

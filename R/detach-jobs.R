@@ -125,14 +125,14 @@ cluster_jobs <- function(stop = FALSE) {
 }
 
 stop_and_forget <- function(entry) {
-  job <- read_object(entry_file(entry, "job.rds"))
+  job <- job_of_entry(entry)
   if (!has_ended_as(status_of(entry, job)$state)) end_map(entry, job)
   forget_entry(entry, job)
 }
 
 # NULL: it has just been removed.
 row_of_entry <- function(entry) {
-  job <- read_object(entry_file(entry, "job.rds"))
+  job <- job_of_entry(entry)
   if (is.null(job)) return(NULL)
   status <- tryCatch(status_of(entry, job), clutch_host = function(e) list(state = "unreachable"))
   row_of_job(job, status$state, status$progress, status$owner, status$end)
@@ -220,8 +220,8 @@ resume_map <- function(x) {
 
 entry_named <- function(name) {
   entries <- all_entries()
-  jobs <- lapply(entries, function(entry) read_object(entry_file(entry, "job.rds")))
-  names <- vapply(jobs, function(job) if (is.null(job$name)) "" else job$name, "")
+  jobs <- lapply(entries, job_of_entry)
+  names <- names_of_jobs(jobs)
   at <- which(names == name)
   if (!length(at)) {
     path <- normalizePath(name, mustWork = FALSE)

@@ -206,8 +206,7 @@ setup_to_repeat <- function(info) {
 name_of_job <- function(detach, path) {
   name <- detach$name
   if (is.null(name)) name <- sub("[.](journal|rds|bin|jrn)$", "", basename(path))
-  jobs <- lapply(all_entries(), function(entry) read_object(entry_file(entry, "job.rds")))
-  taken <- vapply(jobs, function(job) if (is.null(job$name)) "" else job$name, "")
+  taken <- names_of_jobs(lapply(all_entries(), job_of_entry))
   wanted <- name
   k <- 1L
   while (wanted %in% taken) {
@@ -223,7 +222,7 @@ name_of_job <- function(detach, path) {
 # error. NULL: there is none.
 same_map <- function(work, o) {
   for (entry in all_entries()) {
-    job <- read_object(entry_file(entry, "job.rds"))
+    job <- job_of_entry(entry)
     if (!identical(job$record$path, o$journal) || has_ended_as(state_of_entry(entry))) next
     if (is_same_map(job$record, work, o)) {
       say(sprintf("this map is at work already, as '%s'", job$name))

@@ -18,7 +18,7 @@ answer_from_there <- function() {
 commands_there <- list(
   submit = function(work) {
     entry <- submit_map(unpacked_work(work))
-    list(id = basename(entry), job = read_object(entry_file(entry, "job.rds")))
+    list(id = basename(entry), job = job_of_entry(entry))
   },
   # of a map: how far it is, after it has been waited for
   status = function(about) {
@@ -30,7 +30,7 @@ commands_there <- list(
   },
   values = function(id) {
     entry <- entry_with_id(id)
-    if (!is.null(entry)) journal_has(read_object(entry_file(entry, "job.rds")))
+    if (!is.null(entry)) journal_has(job_of_entry(entry))
   },
   cancel = function(id) {
     entry <- entry_with_id(id)

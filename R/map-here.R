@@ -11,12 +11,12 @@ map_here <- function(elements, f, more, o) {
   names(values) <- names(elements)
   if (!is.null(o$seed)) {
     old <- session_seed()
-    on.exit(put_seed(old))
+    on.exit(put_session_seed(old))
   }
   call <- caller_here(f, more, o$on_error == "continue")
   stream <- o$seed
   for (i in seq_along(elements)) {
-    if (!is.null(stream)) put_seed(c(LECUYER, stream))
+    if (!is.null(stream)) put_session_seed(c(LECUYER, stream))
     value <- call(elements[[i]], i)
     if (!is.null(value)) values[[i]] <- value
     if (!is.null(stream)) stream <- .Call(ffi_stream_jump, stream, 1)
@@ -43,15 +43,6 @@ attach_here <- function(packages) {
                text <- "package '%s' cannot be attached: %s"
                throw("package", sprintf(text, package, conditionMessage(e)), package = package)
              })
-  }
-}
-
-# NULL: the session had none.
-put_seed <- function(seed) {
-  if (is.null(seed)) {
-    if (!is.null(session_seed())) rm(".Random.seed", envir = globalenv())
-  } else {
-    assign(".Random.seed", seed, envir = globalenv())
   }
 }
 

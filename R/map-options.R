@@ -269,8 +269,6 @@ with_session_options <- function(o, session, given, taken) {
 
 # ---- random numbers ----
 
-session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
-
 # Returns the stream of the first element: six integers, or NULL. The session's own generator is
 # left as one draw leaves it.
 stream_of_seed <- function(seed) {

@@ -83,7 +83,7 @@ prepare <- function(setup) {
   settles <- !setup$by_exec && (is_larger || !isTRUE(the_node$settled))
   if (settles) warm_up()
   starting_is_over()
-  suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
+  put_session_seed(NULL)
   if (!setup$by_exec) .Call(ffi_fork_server_warm_up)
   if (settles) settle_memory(is_larger)
   remember_report(setup, report)

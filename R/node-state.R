@@ -60,12 +60,10 @@ texts_of_load <- function(package) {
 
 # Its first number tells the kind of generator, which is what comes back.
 seed_put_back <- function(seed) {
-  if (is.null(seed) || identical(random_seed()[1L], seed[1L])) return()
-  assign(".Random.seed", seed, envir = globalenv())
+  if (is.null(seed) || identical(session_seed()[1L], seed[1L])) return()
+  put_session_seed(seed)
   set.seed(.Call(ffi_random_seeds, 1L))
 }
-
-random_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 
 categories <- c("LC_COLLATE", "LC_CTYPE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME", "LC_MESSAGES")
 

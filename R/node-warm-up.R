@@ -38,7 +38,7 @@ warm_up_compiler <- function() {
 # proxy keeps what was copied.
 warm_up_host <- function() {
   warm_up()
-  suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
+  put_session_seed(NULL)
   .Call(ffi_fork_server_warm_up)
   settle_memory(FALSE)
   the_node$settled <- TRUE

@@ -32,7 +32,7 @@ own_entry <- function(entry) {
 run_entry <- function(entry) {
   # who has submitted it may have cancelled it meanwhile
   if (file.exists(entry_file(entry, "cancel"))) return(list(state = "cancelled"))
-  job <- read_object(entry_file(entry, "job.rds"))
+  job <- job_of_entry(entry)
   if (is.null(job)) throw_unreadable()
   take_place(job$place)
   source <- read_object(entry_file(entry, "source"))
