@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "posix/features.h"
+#include "posix/groups.h"
 
 #include "core/base/os-machine.h"
 #include "core/base/os.h"
@@ -47,63 +48,25 @@ int64_t clu_os_most_mappings(void) {
 }
 
 #if defined(CLU_HAVE_PROC)
-/* R/machine-cgroup.R knows more kinds of mounts, and takes 3 ms: too long for what each node asks.
- *
- * The least number in such a file of this folder and of those around it, up to `top`. */
-static int64_t least_limit(char *folder, size_t top, const char *name, int64_t least) {
-  for (;;) {
-    char path[1200];
-    long long n = 0;
-    size_t end = strlen(folder);
-    FILE *f;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    f = fopen(path, "re");
-    if (f && fscanf(f, "%lld", &n) == 1 && n > 0 && n < least) least = n;
-    if (f) fclose(f);
-    while (end > top && folder[end - 1] != '/') end--;
-    if (end <= top) return least;
-    folder[end - 1] = 0;
-  }
-}
-
-/* Tells whether `name` is in a list with commas. */
-static int is_in(const char *list, const char *name) {
-  size_t n = strlen(name);
-  for (;; list++) {
-    if (strncmp(list, name, n) == 0 && (list[n] == 0 || list[n] == ',')) return 1;
-    if (!(list = strchr(list, ','))) return 0;
-  }
-}
-
-/* A line of /proc/self/cgroup: its number, its controllers and the group's path. Version 2 has none
- * of these. The path is that of the machine, or of what a container sees: where there is no such
- * folder, the first that is there above it counts. */
-static int64_t limit_of_group(const char *root, char *line, int64_t least) {
-  static const char *const tops[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
+/* Takes the limit of a group into account, if it is less. */
+static void take_limit(void *least, const char *root, int version, const char *folder) {
   static const char *const names[] = {"memory.limit_in_bytes", "memory.max"};
-  char *of = strchr(line, ':'), *path = of ? strchr(of + 1, ':') : NULL, folder[1150];
-  int is_2, top;
-  if (!path) return least;
-  *path++ = 0;
-  path[strcspn(path, "\n")] = 0;
-  is_2 = of[1] == 0;
-  if (!is_2 && !is_in(of + 1, "memory")) return least;
-  top = snprintf(folder, sizeof folder, "%s%s", root, tops[is_2]);
-  if (top < 0 || (size_t)top >= sizeof folder) return least;
-  snprintf(folder + top, sizeof folder - (size_t)top, "%s", strcmp(path, "/") == 0 ? "" : path);
-  return least_limit(folder, (size_t)top, names[is_2], least);
+  char path[1200];
+  long long n = 0;
+  FILE *f;
+  snprintf(path, sizeof path, "%s%s/%s", root, folder, names[version - 1]);
+  if (!(f = fopen(path, "re"))) return;
+  if (fscanf(f, "%lld", &n) == 1 && n > 0 && n < *(int64_t *)least) *(int64_t *)least = n;
+  fclose(f);
 }
 #endif
 
+/* R/machine-cgroup.R knows more kinds of mounts, and takes 3 ms: too long for what each node asks.
+ */
 int64_t clu_os_memory_limit_below(const char *root) {
   int64_t least = clu_os_total_memory();
 #if defined(CLU_HAVE_PROC)
-  char line[1000];
-  FILE *f;
-  snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
-  if (!(f = fopen(line, "re"))) return least;
-  while (fgets(line, sizeof line, f)) least = limit_of_group(root, line, least);
-  fclose(f);
+  clu_groups_visit(root, take_limit, &least);
 #else
   (void)root;
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "posix/features.h"
+#include "posix/groups.h"
 
 #include "core/base/err.h"
 #include "core/base/os-memory.h"
@@ -18,16 +19,15 @@
 #if defined(CLU_HAVE_PROC)
 
 typedef struct version {
-  const char *top, *limit, *high, *used, *inactive, *active;
+  const char *limit, *high, *used, *inactive, *active;
 } version;
 
 /* Version 1 tells in memory.stat also what the groups within have, by other names. */
 static const version versions[] = {
-    {"", "", "", "", "", ""},
-    {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
-     "total_inactive_file ", "total_active_file "},
-    {"/sys/fs/cgroup", "memory.max", "memory.high", "memory.current", "inactive_file ",
-     "active_file "},
+    {"", "", "", "", ""},
+    {"memory.limit_in_bytes", NULL, "memory.usage_in_bytes", "total_inactive_file ",
+     "total_active_file "},
+    {"memory.max", "memory.high", "memory.current", "inactive_file ", "active_file "},
 };
 
 /* A file of one of these folders as text, of at most `room` - 1 bytes. Whether there is one. */
@@ -74,54 +74,24 @@ static void add_bound(clu_memory_bounds *b, int version, const char *folder, int
   b->n++;
 }
 
-/* The groups from this folder up to the top that have a limit of less than the machine has. */
-static void add_groups(const char *root, clu_memory_bounds *b, int version, char *folder,
-                       int64_t whole) {
-  size_t top = strlen(versions[version].top);
-  for (;;) {
-    int64_t limit = read_number(root, folder, versions[version].limit);
-    int64_t high = read_number(root, folder, versions[version].high);
-    size_t end = strlen(folder);
-    if (high >= 0 && (limit < 0 || high < limit)) limit = high;
-    if (limit >= 0 && limit < whole) add_bound(b, version, folder, limit);
-    while (end > top && folder[end - 1] != '/') end--;
-    if (end <= top) return;
-    folder[end - 1] = 0;
-  }
-}
-
-static int is_in(const char *list, const char *name) {
-  size_t n = strlen(name);
-  for (;; list++) {
-    if (strncmp(list, name, n) == 0 && (list[n] == 0 || list[n] == ',')) return 1;
-    if (!(list = strchr(list, ','))) return 0;
-  }
-}
-
-/* A line of /proc/self/cgroup: number, controllers, path. Version 2 has no controllers there. */
-static void add_of_line(const char *root, clu_memory_bounds *b, char *line, int64_t whole) {
-  char *of = strchr(line, ':'), *path = of ? strchr(of + 1, ':') : NULL, folder[1200];
-  int version;
-  if (!path) return;
-  *path++ = 0;
-  version = of[1] ? 1 : 2;
-  if (version == 1 && !is_in(of + 1, "memory")) return;
-  if (strlen(path) > 1000) return;
-  snprintf(folder, sizeof folder, "%s%s", versions[version].top,
-           strcmp(path, "/") == 0 ? "" : path);
-  add_groups(root, b, version, folder, whole);
+/* Adds the bound of a group that has a limit of less than the machine, which is the first. */
+static void add_group(void *bounds, const char *root, int version, const char *folder) {
+  clu_memory_bounds *b = bounds;
+  int64_t limit = read_number(root, folder, versions[version].limit);
+  int64_t high = read_number(root, folder, versions[version].high);
+  if (high >= 0 && (limit < 0 || high < limit)) limit = high;
+  if (limit >= 0 && limit < b->at[0].limit) add_bound(b, version, folder, limit);
 }
 
 int clu_os_memory_bounds(const char *root, clu_memory_bounds *out) {
-  char text[4096], *line, *rest = text;
+  char text[4096];
   int64_t whole;
   memset(out, 0, sizeof *out);
   if (!read_text(root, "/proc", "meminfo", text, sizeof text)) return CLU_UNSUPPORTED;
   whole = 1024 * number_behind(text, "MemTotal:");
   if (whole <= 0) return CLU_UNSUPPORTED;
   add_bound(out, 0, "/proc", whole);
-  if (!read_text(root, "/proc/self", "cgroup", text, sizeof text)) return CLU_OK;
-  while ((line = strsep(&rest, "\n"))) add_of_line(root, out, line, whole);
+  clu_groups_visit(root, add_group, out);
   return CLU_OK;
 }
 

@@ -2,40 +2,19 @@
  * machines have them. */
 #include "test.h"
 
-#include <sys/stat.h>
-
 #include "core/base/os-machine.h"
 #include "core/base/os.h"
-#include "core/base/os-folders.h"
 
 #if defined(__linux__) && !defined(CLU_PORTABLE)
-
-static char root[32];
-
-/* Writes a file below the root, and the folders that it is in. */
-static void put(const char *path, const char *text) {
-  char full[2000];
-  FILE *f;
-  snprintf(full, sizeof full, "%s%s", root, path);
-  for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')); at++) {
-    *at = 0;
-    mkdir(full, 0700);
-    *at = '/';
-  }
-  REQUIRE(f = fopen(full, "w"));
-  fputs(text, f);
-  fclose(f);
-}
+#include "root-fixture.h"
 
 static void begin(const char *groups) {
-  strcpy(root, "/tmp/clutch-test-XXXXXX");
-  REQUIRE(mkdtemp(root));
+  begin_root();
   put("/proc/self/cgroup", groups);
 }
 
 static long long limit(void) { return (long long)clu_os_memory_limit_below(root); }
 static long long whole(void) { return (long long)clu_os_total_memory(); }
-static void end(void) { CHECK_INT_EQ(clu_os_remove_tree(root), 0); }
 
 TEST(version_1_is_read_in_the_folder_of_its_controller) {
   begin("12:pids:/other\n4:memory:/user/a\n1:name=systemd:/memory\n0::/\n");

@@ -2,38 +2,19 @@
  * files as machines have them. */
 #include "test.h"
 
-#include <sys/stat.h>
-
 #include "core/base/err.h"
-#include "core/base/os-folders.h"
 #include "core/base/os-memory.h"
 #include "core/base/os.h"
 
 #if defined(__linux__) && !defined(CLU_PORTABLE)
+#include "root-fixture.h"
 
-static char root[32];
 static clu_memory_bounds bounds;
 static clu_memory_left is;
 
-/* Writes a file below the root, and the folders that it is in. */
-static void put(const char *path, const char *text) {
-  char full[2000];
-  FILE *f;
-  snprintf(full, sizeof full, "%s%s", root, path);
-  for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')); at++) {
-    *at = 0;
-    mkdir(full, 0700);
-    *at = '/';
-  }
-  REQUIRE(f = fopen(full, "w"));
-  fputs(text, f);
-  fclose(f);
-}
-
 /* A machine of 8e9 bytes, of which 4e9 are left; its processes are in these groups. */
 static void begin(const char *groups) {
-  strcpy(root, "/tmp/clutch-test-XXXXXX");
-  REQUIRE(mkdtemp(root));
+  begin_root();
   put("/proc/meminfo", "MemTotal: 8000000 kB\nMemFree: 1 kB\nMemAvailable: 4000000 kB\n");
   put("/proc/self/cgroup", groups);
 }
@@ -48,8 +29,6 @@ static void leaves(int64_t limit, int64_t left) {
   CHECK_INT_EQ(is.limit, limit);
   CHECK_INT_EQ(is.left, left);
 }
-
-static void end(void) { CHECK_INT_EQ(clu_os_remove_tree(root), 0); }
 
 TEST(without_groups_the_machine_bounds) {
   begin("");

@@ -1,5 +1,6 @@
 /* Packages that the session has from their source: which there are, and whether one is still as it
  * was. That is asked before each job while package pkgload is there, see R/code-source.R. */
+#include "r/base/variables.h"
 #include "r/globals/globals.h"
 
 static SEXP registry(void) {
@@ -25,22 +26,10 @@ SEXP ffi_source_packages(void) {
   return found;
 }
 
-/* The closures that are variables of `env`, by name. No promise is forced and no code is run. */
-SEXP ffi_closures_in(SEXP env) {
-  SEXP names = PROTECT(R_lsInternal3(env, TRUE, FALSE)), values, kept;
-  R_xlen_t n = 0;
-  values = PROTECT(Rf_allocVector(VECSXP, Rf_xlength(names)));
-  kept = PROTECT(Rf_allocVector(STRSXP, Rf_xlength(names)));
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
-    SEXP symbol = Rf_installTrChar(STRING_ELT(names, i)), value;
-    if (R_BindingIsActive(symbol, env)) continue;
-    value = clu_variable(symbol, env);
-    if (TYPEOF(value) != CLOSXP) continue;
-    SET_VECTOR_ELT(values, n, value);
-    SET_STRING_ELT(kept, n++, STRING_ELT(names, i));
-  }
-  values = PROTECT(Rf_lengthgets(values, n));
-  Rf_setAttrib(values, R_NamesSymbol, PROTECT(Rf_lengthgets(kept, n)));
-  UNPROTECT(5);
-  return values;
+static SEXP closure_of(SEXP symbol, SEXP env) {
+  SEXP value = R_BindingIsActive(symbol, env) ? R_NilValue : clu_variable(symbol, env);
+  return TYPEOF(value) == CLOSXP ? value : NULL;
 }
+
+/* The closures that are variables of `env`, by name. No promise is forced and no code is run. */
+SEXP ffi_closures_in(SEXP env) { return clu_variables_of(env, closure_of); }

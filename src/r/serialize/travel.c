@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/os-machine.h"
+#include "r/base/variables.h"
 #include "r/serialize/serialize.h"
 
 /* A data.table has a pointer to R's NULL, by which it knows whether it was copied. */
@@ -120,22 +121,7 @@ static SEXP value_if_known(SEXP symbol, SEXP env) {
 
 /* The variables of an environment that have a value now, by name. No code is run: promises that
  * nobody has asked for, and active bindings, are left out. */
-SEXP ffi_known_values(SEXP env) {
-  SEXP names = PROTECT(R_lsInternal3(env, TRUE, FALSE)), values, kept;
-  R_xlen_t n = 0;
-  values = PROTECT(Rf_allocVector(VECSXP, Rf_xlength(names)));
-  kept = PROTECT(Rf_allocVector(STRSXP, Rf_xlength(names)));
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
-    SEXP value = value_if_known(Rf_installTrChar(STRING_ELT(names, i)), env);
-    if (!value) continue;
-    SET_VECTOR_ELT(values, n, value);
-    SET_STRING_ELT(kept, n++, STRING_ELT(names, i));
-  }
-  values = PROTECT(Rf_lengthgets(values, n));
-  Rf_setAttrib(values, R_NamesSymbol, PROTECT(Rf_lengthgets(kept, n)));
-  UNPROTECT(5);
-  return values;
-}
+SEXP ffi_known_values(SEXP env) { return clu_variables_of(env, value_if_known); }
 
 /* Gives an environment the `...` that another has, if it has any. */
 SEXP ffi_copy_dots(SEXP from, SEXP to) {
