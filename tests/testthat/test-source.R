@@ -1,5 +1,7 @@
 # Packages that the session has from their source, by pkgload::load_all().
 
+source(test_path("fixtures", "source-uses.R"), local = TRUE)
+
 # The package says this of itself.
 says <- function() {
   list(fun(1), helper(1), by_c(1), norm2(new_point(2)), middle(1:3), area(Square(2)), devdata$a,
@@ -43,11 +45,11 @@ ways <- list(
   own = function(cl, f) cluster_map(NULL, 1, f)[[1L]],
   mclapply = function(cl, f) mclapply(1:2, f, mc.cores = 2)[[2L]],
   parLapply = function(cl, f) {
-    parallel::clusterEvalQ(cl, library(clutchdev))
+    attach_on_nodes(cl)
     parallel::parLapply(cl, 1:2, f)[[2L]]
   },
   clusterApplyLB = function(cl, f) {
-    parallel::clusterEvalQ(cl, library(clutchdev))
+    attach_on_nodes(cl)
     parallel::clusterApplyLB(cl, 1:2, f)[[2L]]
   },
   foreach = function(cl, f) {
@@ -82,7 +84,7 @@ for (way in names(ways)) local({
       # objects of its classes
       point <- asNamespace("clutchdev")$new_point(1)
       counter <- asNamespace("clutchdev")$new_counter()
-      g <- function(i) list(clutchdev::norm2(point), if (!is.null(counter)) counter$add()$n)
+      g <- with_objects(point, counter)
       expect_equal(run(cl, g), list(10, if (!is.null(counter)) 10))
     })
   })
@@ -103,7 +105,7 @@ test_that("futures have it, and so has what is made of them", {
       k <- as.numeric(asNamespace("clutchdev")$answer)
       expect_equal(future::value(future::future(f(), packages = "clutchdev")), should_say(k))
       expect_equal(future::value(future::future(f())), should_say(k))
-      expect_equal(future::value(future::future(clutchdev::fun(1))), 1 + k)
+      expect_equal(future::value(future_of_package()), 1 + k)
       # these are no dependencies of the package
       if (length(find.package("furrr", quiet = TRUE))) {
         future_map <- getExportedValue("furrr", "future_map")
@@ -164,8 +166,8 @@ test_that("an installed version that a node has loaded makes way, and comes back
   on.exit(.libPaths(before), add = TRUE, after = FALSE)
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
-  parallel::clusterEvalQ(cl, library(clutchdev))
-  ask <- in_workspace(function(i) clutchdev::fun(1))
+  attach_on_nodes(cl)
+  ask <- in_workspace(ask_of_package)
   expect_identical(cluster_map(cl, 1, ask), list("installed"))
   with_source(function(folder) {
     expect_identical(cluster_map(cl, 1, ask), list(2))
@@ -228,7 +230,7 @@ test_that("a fork server that attaches it, or evaluates with it, has it", {
     cl <- make_cluster(1, packages = "clutchdev")
     on.exit(stop_cluster(cl))
     expect_identical(parallel::clusterEvalQ(cl, fun(1)), list(2))
-    warm <- make_cluster(1, preload = made <- clutchdev::fun(5))
+    warm <- warm_by_package()
     on.exit(stop_cluster(warm), add = TRUE)
     expect_identical(parallel::clusterEvalQ(warm, made), list(6))
   })
