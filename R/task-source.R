@@ -16,10 +16,17 @@ tell_source <- function(info) {
   set_cluster(info, source = source$number)
   told <- lapply(source$packages, if (sees_files(info)) library_told else files_told)
   told <- told[lengths(told) > 0L]
+  if (!length(told) && !knows_copies(info)) return(invisible())
   for (handle in info$handles) tell_handle(handle, source_here, list(told))
   others <- Filter(function(s) !isTRUE(s$source), setup_of(info))
   set_setup(info, c(list(list(fun = source_here, arg = told, source = TRUE)), others))
   invisible()
+}
+
+# Tells whether the nodes were told of copies, or have begun with some.
+knows_copies <- function(info) {
+  any(vapply(setup_of(info), function(s) isTRUE(s$source), NA)) ||
+    any(startsWith(basename(as.character(info$plan$libraries)), SOURCE_LIBRARY))
 }
 
 # Tells whether all nodes see the session's temporary folder.

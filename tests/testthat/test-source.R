@@ -123,6 +123,21 @@ test_that("futures have it, and so has what is made of them", {
   })
 })
 
+test_that("nodes that begin when it has gone are told nothing", {
+  with_source(function(folder) {
+    cl <- make_cluster(1)
+    on.exit(stop_cluster(cl))
+    expect_identical(cluster_map(cl, 1, in_workspace(ask_of_package)), list(2))
+    pkgload::unload("clutchdev")
+    later <- make_cluster(1)
+    on.exit(stop_cluster(later), add = TRUE)
+    for (nodes in list(cl, later)) expect_identical(cluster_map(nodes, 1, identity), list(1))
+    expect_length(clutch:::setup_of(clutch:::info_of(later)), 0L)
+    expect_identical(cluster_map(cl, 1, function(i) any(grepl("clutch-source-", .libPaths()))),
+                     list(FALSE))
+  })
+})
+
 test_that("it is told once a change, and nodes that come later have it", {
   with_source(function(folder) {
     cl <- make_cluster(2)
