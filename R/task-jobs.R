@@ -113,7 +113,8 @@ job_new <- function(t, fun, elements, more, needs, o) {
     switch(o$relay, live = TRUE, handler = NA, FALSE),
     warn_on_nodes(),
     if (o$fresh) TRUE,
-    on_way$travel
+    on_way$travel,
+    o$given
   )
   forget_deaths(t)
   set_memory_budget()
