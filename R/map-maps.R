@@ -190,6 +190,10 @@
 #'   a value there is the error (in typed vectors `NA`, in data frames nothing), and a warning of
 #'   class `clutch_failed` says how many there are.
 #' @param .max_memory number of bytes. A node that has more is ended, and its element fails.
+#' @param .priority number: while tasks of several maps and of [cluster_submit()] wait for nodes,
+#'   those with more are handed out first; with the same, those that came first. A task that has
+#'   begun goes on; one that waits at a node is taken back for one with more, from another host when
+#'   that has answered. Those with less wait as long as there are others.
 #' @param .fresh `TRUE`: each element finds the workspace of its node as it was before the map, see
 #'   *Fresh workspace*.
 #' @param .journal string: the file of a journal, see *Journal*. `NULL`: there is none.

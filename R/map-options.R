@@ -15,6 +15,7 @@
 #'       task may take.}
 #'     \item{`clutch.max_memory`}{number of bytes, 1 or more; default `Inf`. How much memory a node
 #'       may have.}
+#'     \item{`clutch.priority`}{number; default 0. Which tasks are handed out first.}
 #'     \item{`clutch.retries`}{number, 0 or more; default 0. How often an element or task is tried
 #'       again when its node has died.}
 #'     \item{`clutch.relay`}{`"ordered"` (default), `"live"` or `"none"`; `TRUE` is `"ordered"` and
@@ -153,6 +154,7 @@ check_option <- function(name, x, what) {
     relay = check_relay(x, what),
     on_error = check_choice(x, what, c("stop", "continue")),
     max_memory = check_limit_of_memory(x, what),
+    priority = check_finite(x, what),
     fresh = check_flag(x, what),
     journal = check_one(x, what, is_filled, "the name of a file"),
     journal_if_changed = check_choice(x, what, c("compute", "error")),
@@ -173,6 +175,11 @@ check_limit_of_time <- function(x, what) {
 check_limit_of_memory <- function(x, what) {
   check_number(x, what, 1, "a number of bytes")
   if (is.finite(x)) x else 0
+}
+
+check_finite <- function(x, what) {
+  if (is_number(x) && is.finite(x)) return(as.double(x))
+  has_to_be(what, "a number")
 }
 
 # 0: as the times say.

@@ -119,7 +119,7 @@ job_new <- function(t, fun, elements, more, needs, o) {
   forget_deaths(t)
   set_memory_budget()
   handler <- if (o$relay == "handler") handler_of(o$handler)
-  spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)
+  spec <- c(o$retries, o$chunk, o$timeout, o$max_memory, o$priority)
   only <- if (length(t$ranks) < nodes_at_start(t$info)) as.integer(t$ranks)
   job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only)
   if (!is.null(handler)) .Call(ffi_job_hear, job, handler)

@@ -47,6 +47,33 @@ TEST(tasks_that_have_to_wait_do_not_keep_other_jobs_from_theirs) {
   clu_sched_free(s);
 }
 
+static clu_job *prior_job(clu_sched *s, double priority) {
+  clu_job_spec spec;
+  memset(&spec, 0, sizeof spec);
+  spec.n = 1;
+  spec.priority = priority;
+  return clu_job_new(s, &spec);
+}
+
+TEST(jobs_leave_by_priority_and_then_in_their_order) {
+  clu_sched *s = clu_sched_new(1000);
+  clu_claim w = 0;
+  clu_job *first = prior_job(s, 0), *second = prior_job(s, 0), *low = prior_job(s, -1), *high;
+  clu_sched_node_up(s, 0, &w);
+  CHECK(sends(s, 0, 0, 1, 1) && act.job == first);
+  CHECK(clu_claim_start(&w, 1));
+  CHECK(sends(s, 0, 0, 1, 2) && act.job == second);
+  high = prior_job(s, 2.5); /* takes the place of the one that waits at the node */
+  CHECK(sends(s, 0, 0, 1, 3) && act.job == high);
+  CHECK(clu_claim_start(&w, 3));
+  CHECK_INT_EQ(clu_sched_answer(s, 0, 1, 0, 1000000000, 0, &end), 1);
+  CHECK(sends(s, 0, 0, 1, 4) && act.job == second);
+  CHECK(clu_claim_start(&w, 4));
+  CHECK_INT_EQ(clu_sched_answer(s, 0, 3, 0, 1000000000, 0, &end), 1);
+  CHECK(sends(s, 0, 0, 1, 5) && act.job == low);
+  clu_sched_free(s);
+}
+
 /* Nobody may ask again for long: the session computes. */
 TEST(who_has_nothing_to_do_is_served_before_who_has_only_room) {
   clu_sched *s = clu_sched_new(1000);

@@ -5,7 +5,8 @@
 
 #include "core/base/err.h"
 
-/* They are served in the order in which they came: a job that waits again goes where it was. */
+/* They are served by priority, and in the order in which they came: a job that waits again goes
+ * where it was. */
 void clu_sched_job_move(clu_sched *s, clu_job *j) {
   clu_list *list = &j->group->waiting, *after;
   if (clu_list_has(&j->waiting)) {
@@ -15,7 +16,8 @@ void clu_sched_job_move(clu_sched *s, clu_job *j) {
     return;
   }
   after = list->prev;
-  while (after != list && CLU_LIST_MEMBER(after, clu_job, waiting)->id > j->id) after = after->prev;
+  while (after != list && clu_sched_is_before(j, CLU_LIST_MEMBER(after, clu_job, waiting)))
+    after = after->prev;
   clu_list_insert(after, &j->waiting);
   s->waiting++;
   s->waiting_alone += !j->group->needs_caller;

@@ -107,7 +107,7 @@ clu_job *clu_policy_job_for(const clu_sched *s, int node) {
     if (!at || !clu_policy_may_do(CLU_LIST_MEMBER(at, clu_job, waiting), node)) continue;
     for (; at; at = clu_list_next(&g->waiting, at)) {
       clu_job *j = CLU_LIST_MEMBER(at, clu_job, waiting);
-      if (first && j->id >= first->id) break;
+      if (first && !clu_sched_is_before(j, first)) break;
       if (!has_for(s, j, node)) continue;
       first = j;
       break;

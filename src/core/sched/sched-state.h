@@ -59,7 +59,7 @@ typedef struct clu_group {
   int needs_caller;     /* as in clu_job_spec */
   uint64_t time, bytes; /* of the tasks of jobs that have only one, as measured */
   uint64_t longest;     /* of these, how long a node has been at one: of clu_sched_desired() */
-  clu_list waiting;     /* its jobs with tasks that wait, in the order in which they came */
+  clu_list waiting;     /* its jobs with tasks that wait, in the order in which they are served */
 } clu_group;
 
 struct clu_job {
@@ -96,11 +96,18 @@ struct clu_sched {
   size_t waiting;       /* jobs with tasks that wait */
   size_t waiting_alone; /* of these, those that do not need the caller */
   int away;             /* the caller is */
+  int has_priorities;   /* some job had another priority than 0 */
   uint64_t next_id, grace, deadline;
   int timed; /* nodes with a deadline of their own; `deadline` may be of one that has none any more
               */
   clu_fifo ended; /* of clu_ended */
 };
+
+/* Tells whether tasks of job `a` leave before those of `b`. */
+static inline int clu_sched_is_before(const clu_job *a, const clu_job *b) {
+  if (a->spec.priority != b->spec.priority) return a->spec.priority > b->spec.priority;
+  return a->id < b->id;
+}
 
 static inline clu_sched_node *clu_sched_find_node(const clu_sched *s, int i) {
   return i >= 0 && i < s->n && s->nodes[i] && s->nodes[i]->up ? s->nodes[i] : NULL;

@@ -49,6 +49,19 @@ void clu_sched_free(clu_sched *s) {
 
 /* ---- jobs ---- */
 
+/* What waits at nodes and has a lower priority waits for any node again. */
+static void make_way(clu_sched *s, const clu_job *j) {
+  clu_link *next;
+  s->has_priorities |= j->spec.priority != 0;
+  if (!s->has_priorities) return;
+  for (clu_link *at = clu_list_first(&s->stealable); at; at = next) {
+    clu_sched_node *nd = CLU_LIST_MEMBER(at, clu_sched_node, stealable);
+    next = clu_list_next(&s->stealable, at);
+    if (clu_batches_at(&nd->batches, nd->batches.len - 1)->job->spec.priority < j->spec.priority)
+      clu_sched_node_take_back(s, nd);
+  }
+}
+
 clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec) {
   clu_job *j = calloc(1, sizeof *j);
   if (!j) return NULL;
@@ -72,6 +85,7 @@ clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec) {
   j->left = j->pending.waiting;
   clu_list_push_front(&s->jobs, &j->all);
   clu_sched_job_enlist(s, j);
+  make_way(s, j);
   return j;
 }
 

@@ -51,7 +51,8 @@
  * and is there for others when that host has answered. When the host is lost, all that they have
  * counts as begun: so only of quick tasks two batches are with such a node.
  *
- * Jobs are served in the order in which they came. A job that waits for nodes which have no time
+ * Jobs with a higher priority are served first, those with the same in the order in which they came.
+ * When one comes, what waits at nodes and has less is taken back from there. A job that waits for nodes which have no time
  * does not keep the others from what waits for them, nor from work that was sent to others.
  *
  * Cost: each call is O(1) in jobs, tasks and nodes, but for cancelling a job and for deadlines that
@@ -86,6 +87,7 @@ typedef struct clu_job_spec {
   uint32_t retries;
   uint32_t chunk;      /* tasks that leave together; 0: as measured */
   uint64_t timeout_ns; /* of one task; 0: none */
+  double priority;     /* of two jobs the one with more is served first */
   void *user;          /* comes back in actions and endings */
   unsigned char *only; /* `nonly` flags by node: who may do it; the scheduler's from then on, by
                           malloc(). NULL: all may */

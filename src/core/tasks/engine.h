@@ -280,6 +280,7 @@ typedef struct clu_task_spec {
   uint32_t retries, chunk;
   uint64_t timeout_ns;
   double max_memory;    /* bytes; 0: no limit */
+  double priority;
   const uint32_t *seed; /* six: the stream of the first task; NULL: it has none */
   const int *only;      /* `nonly` numbers of nodes, from 1, that may do it; NULL: all */
   size_t nonly;

@@ -26,6 +26,7 @@ static int fill_spec(clu_task_job *j, const clu_task_spec *spec) {
   s->retries = spec->retries;
   s->chunk = spec->chunk;
   s->timeout_ns = spec->timeout_ns;
+  s->priority = spec->priority;
   s->user = j;
   s->needs_caller = !j->bare; /* its elements are the caller's */
   if (!spec->only) return CLU_OK;

@@ -149,6 +149,7 @@ clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const 
   spec.chunk = (uint32_t)numbers[1];
   spec.timeout_ns = (uint64_t)(1e9 * numbers[2]);
   spec.max_memory = numbers[3];
+  spec.priority = numbers[4];
   for (int i = 0; i < 6 && seed; i++) stream[i] = (uint32_t)seed[i];
   if (seed) spec.seed = stream;
   if (only != R_NilValue) {
@@ -163,7 +164,7 @@ clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const 
 
 /* A job, of which nothing is done before ffi_job_start(): `parts` go to each node once,
  * `elements` is a list or a plain vector, or NULL: one task without an element. `spec`: retries,
- * chunk, timeout in seconds, max_memory in bytes. `seed`: six integers or NULL. `only`: numbers of
+ * chunk, timeout in seconds, max_memory in bytes, priority. `seed`: six integers or NULL. `only`: numbers of
  * the nodes that may do it, or NULL. */
 SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
   clu_engine *t = clu_tasks_get(x);

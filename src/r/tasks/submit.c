@@ -134,7 +134,7 @@ static SEXP new_task(SEXP t, SEXP job, SEXP code, SEXP also) {
 /* A job of these elements (NULL: one task without any) for the tasks of environment `t`, not begun;
  * NULL: something is out of the ordinary. `globals`: a named list, or NULL. */
 static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
-  const double spec[4] = {0, 0, 0, 0};
+  const double spec[5] = {0};
   SEXP ptr, warn, job;
   clu_engine *all;
   clu_blob *b;
