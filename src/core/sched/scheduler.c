@@ -49,7 +49,7 @@ void clu_sched_free(clu_sched *s) {
 
 /* ---- jobs ---- */
 
-/* What waits at nodes and has a lower priority waits for any node again. */
+/* Takes back what waits at nodes and has a lower priority: it waits for any node again. */
 static void make_way(clu_sched *s, const clu_job *j) {
   clu_link *next;
   s->has_priorities |= j->spec.priority != 0;
