@@ -233,7 +233,7 @@ make_cluster <- function(spec = available_cores(),
                          packages = NULL, outfile = "/dev/null", env = NULL, ...,
                          # behind the dots: `rscript` is not to be taken for `rscript_args`
                          rscript_args = character(), setup_timeout = 120, preload = NULL,
-                         min_hosts = NULL, keep = NULL) {
+                         min_hosts = NULL, keep = NULL, idle = NULL) {
   if (is_starting()) return(refuse_while_starting())
   forget_parents()
   tempdir(TRUE) # it may have been deleted
@@ -248,7 +248,7 @@ make_cluster <- function(spec = available_cores(),
 launcher_and_plan <- function(frame, options) {
   request <- check_request(frame$spec, frame$strategy, frame$packages, frame$outfile, frame$env,
                            options, frame$rscript_args, frame$setup_timeout,
-                           names(formals(make_cluster)))
+                           names(formals(make_cluster)), frame$idle)
   request <- with_hosts_by_name(request)
   request$preload <- frame$preload
   request$min_hosts <- check_min_hosts(frame$min_hosts, request$launch)
@@ -261,12 +261,12 @@ launcher_and_plan <- function(frame, options) {
 
 # The arguments by which a cluster can be made again, beside `options`.
 MADE_BY <- c("spec", "strategy", "packages", "outfile", "env", "rscript_args", "setup_timeout",
-             "min_hosts")
+             "min_hosts", "idle")
 
 # These are the arguments of the call make_cluster(spec).
 made_by_default <- function(spec) {
   list(spec = spec, strategy = strategies, packages = NULL, outfile = "/dev/null", env = NULL,
-       options = list(), rscript_args = character(), setup_timeout = 120, min_hosts = NULL)
+       options = list(), rscript_args = character(), setup_timeout = 120, min_hosts = NULL, idle = NULL)
 }
 
 # Another cluster as one that was made before, with what make_cluster() was given then: see
@@ -292,7 +292,8 @@ start_of_cluster <- function(launcher, info, began, setup_timeout) {
   deadline <- began + setup_timeout
   left <- function() max(deadline - clock(), 0.01)
   check_limits(info$hosts)
-  handles <- launcher$start(info, seq_along(info$hosts), left)
+  handles <- launcher$start(info, seq_len(nodes_at_start(info)), left)
+  if (!is.null(info$plan$first)) handles <- c(handles, absent_nodes(info))
   set_cluster(info, took = clock() - began, handles = handles)
   nodes <- lapply(seq_len(nodes_at_start(info)), function(rank) node_of_plan(info, rank))
   cl <- structure(nodes, class = c("clutch_cluster", "cluster"))
@@ -301,6 +302,14 @@ start_of_cluster <- function(launcher, info, began, setup_timeout) {
   show_cluster(cl)
   tell_start(info, cl)
   cl
+}
+
+# Handles of nodes that the cluster may have later. For whoever asks they are stopped.
+absent_nodes <- function(info) {
+  ranks <- seq_along(info$hosts)[-seq_len(nodes_at_start(info))]
+  handles <- lapply(ranks, function(rank) .Call(ffi_psock_node, rank))
+  .Call(ffi_nodes_stop, handles, 0, 0)
+  handles
 }
 
 tell_start <- function(info, cl) {
@@ -345,7 +354,7 @@ launch_plan <- function(spec = available_cores(),
                         strategy = c("fork_server", "spawn", "parallel", "sequential"),
                         packages = NULL, outfile = "/dev/null", env = NULL, ...,
                         rscript_args = character(), setup_timeout = 120, preload = NULL,
-                        min_hosts = NULL, keep = NULL) {
+                        min_hosts = NULL, keep = NULL, idle = NULL) {
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   start <- launcher_and_plan(environment(), list(...))
   structure(start$launcher$show(new_record(start$plan)), class = "clutch_launch_plan")
@@ -426,6 +435,7 @@ stop_nodes <- function(cl) {
   if (stops_all(info, ranks)) {
     t <- info$tasks
     if (!is.null(t)) t$resize <- NULL # no host is asked for any more
+    if (grows_here(info)) .Call(ffi_tasks_end_growth, t$ptr)
     ranks <- seq_along(info$hosts)
     handles <- info$handles
   }
