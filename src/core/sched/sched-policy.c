@@ -183,8 +183,8 @@ int clu_sched_some_wait(const clu_sched *s) {
 }
 
 /* By the job whose tasks take most. */
-int clu_sched_room_for(const clu_sched *s, int n) {
-  int64_t expects = CLU_SMALL_TASK, left = s->capacity - s->taken;
+int clu_sched_room_for(const clu_sched *s, int n, int64_t least) {
+  int64_t expects = least > CLU_SMALL_TASK ? least : CLU_SMALL_TASK, left = s->capacity - s->taken;
   if (s->capacity == INT64_MAX) return n;
   if (s->is_tight) return 0;
   for (const clu_link *at = clu_list_first(&s->jobs); at; at = clu_list_next(&s->jobs, at)) {

@@ -212,6 +212,7 @@ struct clu_engine_grow {
   clu_blob *failure; /* the answer to one of these that was an error; NULL: none */
   int nstarting;
   int waits;           /* tasks wait, and more nodes may be made */
+  int looks;           /* so many in a row have found that more are wanted */
   int is_blocked;      /* the fork server has to be made ready by the caller first */
   uint64_t due;        /* when to look again whether there are enough */
   uint64_t idle_due;   /* and whether some have been idle for long enough */
@@ -378,6 +379,8 @@ static inline int64_t clu_engines_room_wait(const clu_engines *all, uint64_t now
 void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j);
 /* Bytes that one of its tasks is expected to have at its peak; 0: not known. */
 int64_t clu_task_job_expected(clu_engine *t, clu_task_job *j);
+/* The most bytes that a task at work was seen to have, of all jobs. */
+int64_t clu_engine_room_seen(const clu_engine *t);
 /* A node that is stopped goes on: something is wanted of it. */
 void clu_task_node_go_on(clu_task_node *at);
 void clu_engine_room_free(clu_engine *t);

@@ -15,7 +15,7 @@
  * So many nodes are wanted that each has work for WORK_EACH, by the times that tasks have taken, or
  * are taking (clu_sched_desired()), while all that are there have something. No more are made than
  * what tasks take at their peak leaves memory for, and than there are tokens of cores, where these
- * count. Who waits is asked every LOOK_EVERY, but a look takes no more than a part in LOOK_COSTS of
+ * count. That is looked at every LOOK_EVERY, but looks take no more than one part in LOOK_COSTS of
  * the time.
  */
 #include <stdlib.h>
@@ -25,6 +25,7 @@
 
 #define LOOK_EVERY 20000000      /* ns between two looks whether there are enough */
 #define LOOK_COSTS 200           /* times of a look that pass until the next one */
+#define LOOKS 2                  /* in a row that have to find that more are wanted */
 #define WORK_EACH 50000000       /* ns of work that are worth a node: one starts in 20 ms */
 #define MOST_STARTING 8          /* or as many as are there */
 #define START_LIMIT 60000000000u /* ns that one may take to start */
@@ -240,9 +241,11 @@ static int wanted(clu_engine *t, uint64_t now) {
   more = (int)desired - have;
   most = (up > MOST_STARTING ? up : MOST_STARTING) - g->nstarting;
   if (more > most) more = most;
-  if (more <= 0) return 0;
+  /* the first tasks of a job take longer than those that follow */
+  g->looks = more > 0 ? g->looks + 1 : 0;
+  if (g->looks < LOOKS) return 0;
   /* those that start have no task yet */
-  more = clu_sched_room_for(t->sched, more + g->nstarting) - g->nstarting;
+  more = clu_sched_room_for(t->sched, more + g->nstarting, clu_engine_room_seen(t)) - g->nstarting;
   return more > 0 ? clu_engine_cores_for(t, more + g->nstarting) - g->nstarting : 0;
 }
 
