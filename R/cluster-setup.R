@@ -115,7 +115,7 @@ call_all_nodes <- function(cl, fun, arg, what) {
   throw("setup", sprintf("%s on node %d: %s", what, node, said[[first]]), node = node)
 }
 
-# Those that have come with the work, and may end at any moment: nobody waits for them.
+# Nodes that have come with the work may end at any moment: nobody waits for them.
 tell_later_nodes <- function(cl, fun, arg) {
   for (node in nodes_there(cl)[-seq_along(cl)]) tell_handle(node$handle, fun, list(arg))
   invisible()

@@ -43,7 +43,8 @@ plan_forked <- function(request) {
                    nice = request$renice, share_from = share_from_of(n),
                    stay = if (stay > 0) stay)
   new_plan(request, launcher = "fork", hosts = rep("localhost", n), libraries = libraries,
-           first = first, idle = if (!is.null(first)) request$idle, spec = spec, settings = settings, session_env = effective_env(request$env),
+           first = first, idle = if (!is.null(first)) request$idle, spec = spec,
+           settings = settings, session_env = effective_env(request$env),
            keep = request$keep, end_of_server = fork_server_end_text)
 }
 

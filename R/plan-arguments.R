@@ -46,7 +46,7 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
   request
 }
 
-# Of a cluster that grows: list(least, most, idle). NULL: it keeps its size.
+# The value is the size of a cluster that grows: list(least, most, idle). NULL: it keeps its size.
 check_bounds <- function(spec, idle) {
   bounds <- if (is.numeric(spec) && length(spec) > 1L) bounds_of(spec)
   if (is.null(bounds)) {

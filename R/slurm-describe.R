@@ -174,7 +174,8 @@ slurm_bounds <- function(nodes, each) {
   bounds <- bounds_of(nodes)
   if (is.null(bounds) || is.infinite(bounds[[2L]])) {
     text <- "`nodes` has to be the least and the most nodes, 1 or more, as c(10, 200) or 10:200"
-    throw("argument", if (length(nodes) == 1L) paste0(text, "; a number that stays is `hosts`") else text)
+    if (length(nodes) == 1L) text <- paste0(text, "; a number that stays is `hosts`")
+    throw("argument", text)
   }
   least <- ceiling(bounds[[1L]] / each)
   most <- floor(bounds[[2L]] / each)

@@ -1,4 +1,4 @@
-# Nodes of this machine that come and go with the work of their cluster, as of make_cluster(c(2, 16)).
+# Nodes of this machine that come and go with the work of their cluster: make_cluster(c(2, 16)).
 #
 # core/tasks/grow.c decides and does it, also while the session computes. Here it is told what a
 # node needs, and heard what has come of it. There are numbers for all nodes that there may be. `cl`

@@ -11,8 +11,9 @@ tasks_of <- function(cl) {
                             "use them with the functions of package parallel"))
   }
   if (is.null(info$tasks)) {
-    set_cluster(info, tasks = tasks_new(info))
-    info$tasks$manager <- manager_of(info$tasks)
+    new <- tasks_new(info)
+    set_cluster(info, tasks = new)
+    new$manager <- manager_of(new)
   }
   t <- info$tasks
   ranks <- .Call(ffi_tasks_attach_all, t$ptr, cl)

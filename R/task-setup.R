@@ -9,7 +9,7 @@ set_setup <- function(info, setup) {
   if (grows_here(info)) tell_calls(info)
 }
 
-# What new nodes call first, where they come without R: see core/tasks/grow.c.
+# New nodes call this first, where they come without R: see core/tasks/grow.c.
 tell_calls <- function(info) {
   calls <- lapply(setup_of(info), function(s) list(s$fun, list(s$arg)))
   .Call(ffi_tasks_calls, info$tasks$ptr, calls)

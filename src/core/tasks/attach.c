@@ -51,3 +51,5 @@ int clu_engine_end_node(clu_engine *t, clu_task_node *at) {
   at->id = 0;
   return 1;
 }
+
+int clu_engine_first(const clu_engine *t) { return t->grow.is.server ? t->grow.is.first : t->n; }

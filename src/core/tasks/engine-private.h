@@ -211,13 +211,13 @@ struct clu_engine_grow {
   int calls_missing;
   clu_blob *failure; /* the answer to one of these that was an error; NULL: none */
   int nstarting;
-  int waits;           /* tasks wait, and more nodes may be made */
-  int looks;           /* so many in a row have found that more are wanted */
-  int is_blocked;      /* the fork server has to be made ready by the caller first */
-  uint64_t due;        /* when to look again whether there are enough */
-  uint64_t idle_due;   /* and whether some have been idle for long enough */
-  uint64_t again;      /* none is made before, as some could not start; */
-  uint64_t pause;      /* ns that this is the next time */
+  int waits;         /* tasks wait, and more nodes may be made */
+  int looks;         /* so many in a row have found that more are wanted */
+  int is_blocked;    /* the fork server has to be made ready by the caller first */
+  uint64_t due;      /* when to look again whether there are enough */
+  uint64_t idle_due; /* and whether some have been idle for long enough */
+  uint64_t again;    /* none is made before, as some could not start; */
+  uint64_t pause;    /* ns that this is the next time */
 };
 
 /* limits.c */

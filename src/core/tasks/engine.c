@@ -103,8 +103,6 @@ int clu_engine_has(const clu_engine *t, int i, const clu_node *nd) {
 int clu_engine_has_any(const clu_engine *t, int i) { return t->nodes[i].id != 0; }
 int clu_engine_size(const clu_engine *t) { return t->n; }
 
-int clu_engine_first(const clu_engine *t) { return t->grow.is.server ? t->grow.is.first : t->n; }
-
 int clu_engine_is_whole(const clu_engine *t) {
   if (t->deaths.n) return 0;
   for (int i = 0; i < clu_engine_first(t); i++) {

@@ -54,9 +54,10 @@ void clu_engines_free(clu_engines *all);
  *
  * It reads results and queues their bytes, sees deaths, sends submitted tasks to nodes that are
  * free, whose bytes are ready, and puts time limits into force. Elements are the caller's: maps
- * wait. It is at work only while there are submitted tasks for which that makes a difference, and
- * where nodes are to end that nobody needs. Of what comes while the owner is elsewhere it reads 256
- * MB, and what had begun to be read; then nodes wait with what follows. */
+ * wait. It makes nodes where that is needed. It is at work only while there are submitted tasks for
+ * which that makes a difference, and where nodes are to end that nobody needs. Of what comes while
+ * the owner is elsewhere it reads 256 MB, and what had begun to be read; then nodes wait with what
+ * follows. */
 clu_turns_work clu_engines_work(clu_engines *all);
 /* The owner leaves now, and comes back at once: nothing has become urgent by what it has done. */
 void clu_engines_back_at_once(clu_engines *all);
@@ -277,13 +278,13 @@ void clu_engine_tell_end(clu_engine *t, int i, int counts);
 
 /* Notes tell the caller what is no news for those who wait for a task. */
 enum clu_note_kind {
-  CLU_NOTE_LIMIT,  /* a task took longer than it may */
-  CLU_NOTE_RETRY,  /* one whose node has died was given to another */
-  CLU_NOTE_CUT,    /* a node cannot be reached */
-  CLU_NOTE_RESUME, /* it can again */
-  CLU_NOTE_IDLE,   /* all nodes were told to end, since nobody needed them */
-  CLU_NOTE_GROWN,  /* a node has come as tasks waited */
-  CLU_NOTE_SHRUNK, /* one of these was told to end, since nobody needed it */
+  CLU_NOTE_LIMIT,    /* a task took longer than it may */
+  CLU_NOTE_RETRY,    /* one whose node has died was given to another */
+  CLU_NOTE_CUT,      /* a node cannot be reached */
+  CLU_NOTE_RESUME,   /* it can again */
+  CLU_NOTE_IDLE,     /* all nodes were told to end, since nobody needed them */
+  CLU_NOTE_GROWN,    /* a node has come as tasks waited */
+  CLU_NOTE_SHRUNK,   /* one of these was told to end, since nobody needed it */
   CLU_NOTE_NOT_GROWN /* one could not start */
 };
 typedef struct clu_note {

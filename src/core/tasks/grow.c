@@ -15,8 +15,7 @@
  * So many nodes are wanted that each has work for WORK_EACH, by the times that tasks have taken, or
  * are taking (clu_sched_desired()), while all that are there have something. No more are made than
  * what tasks take at their peak leaves memory for, and than there are tokens of cores, where these
- * count. That is looked at every LOOK_EVERY, but looks take no more than one part in LOOK_COSTS of
- * the time.
+ * count. That is looked at every LOOK_EVERY, and less often where there are many jobs.
  */
 #include <stdlib.h>
 
@@ -24,7 +23,7 @@
 #include "core/tasks/engine-private.h"
 
 #define LOOK_EVERY 20000000      /* ns between two looks whether there are enough */
-#define LOOK_COSTS 200           /* times of a look that pass until the next one */
+#define LOOK_EACH 2000           /* ns more for each job and node: to look at one takes some 10 */
 #define LOOKS 2                  /* in a row that have to find that more are wanted */
 #define WORK_EACH 50000000       /* ns of work that are worth a node: one starts in 20 ms */
 #define MOST_STARTING 8          /* or as many as are there */
@@ -294,14 +293,12 @@ static void end_idle(clu_engine *t, uint64_t now) {
 
 void clu_engine_look_at_growth(clu_engine *t, uint64_t now) {
   struct clu_engine_grow *g = &t->grow;
-  uint64_t took;
   see_starting(t, now);
   end_idle(t, now);
   if (now < g->due) return;
   see_dead(t, now);
   start_some(t, wanted(t, now), now);
-  took = LOOK_COSTS * (clu_os_now() - now);
-  g->due = now + (took > LOOK_EVERY ? took : LOOK_EVERY);
+  g->due = now + LOOK_EVERY + LOOK_EACH * (t->jobs.n + (size_t)t->n);
 }
 
 uint64_t clu_engine_growth_due(const clu_engine *t) {

@@ -5,7 +5,6 @@
 
 #include "core/tasks/engine-private.h"
 
-
 /* ---- all nodes ---- */
 
 void clu_engine_end_idle(clu_engine *t, uint64_t after_ns) {

@@ -24,7 +24,7 @@ static void add_call(clu_engine *t, SEXP call) {
   if (rc != CLU_OK) clu_raise("memory", "not enough memory");
 }
 
-/* What a new node calls first: a list of list(fun, args). */
+/* A new node calls these first: a list of list(fun, args). */
 SEXP ffi_tasks_calls(SEXP x, SEXP list) {
   clu_engine *t = clu_tasks_get(x);
   clu_engine_calls_begin(t);

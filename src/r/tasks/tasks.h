@@ -7,8 +7,8 @@
  * its conditions (R/task-relay.R; NULL: nobody).
  *
  * Files, each knows only those before it: elements <- handle <- values <- drive <- job-label <-
- * growth <- life, query, news, stacks, budget, hosts; options, life <- submit. Only drive.c and stacks.c
- * wait.
+ * growth <- life, query, news, stacks, budget, hosts; options, life <- submit. Only drive.c and
+ * stacks.c wait.
  */
 #ifndef CLUTCH_R_TASKS_H
 #define CLUTCH_R_TASKS_H
