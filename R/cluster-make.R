@@ -7,6 +7,8 @@
 #'
 #' @param spec One of these:
 #'   * number of nodes on this machine;
+#'   * two numbers, `c(2, 16)` or `2:16`: the least and the most nodes on this machine, see
+#'     *A cluster that grows and shrinks*. `c(2, Inf)`: as many as [available_cores()] at most;
 #'   * character vector: the host of each node, see *Names of hosts*;
 #'   * what [hosts()], [slurm()] or [hosts_command()] returns: other hosts, with a fork server on
 #'     each;
@@ -31,6 +33,8 @@
 #' @param min_hosts Number: of the hosts of [hosts()], [slurm()] or [hosts_command()] so many have
 #'   to come. If others do not, there is a warning of class `clutch_hosts_missing`, with element
 #'   `hosts`, and the cluster has the nodes of those that have. By default all have to come.
+#' @param idle Number of seconds, or string such as `"5min"`: in a cluster that grows, after this
+#'   time without work a node ends. One minute by default.
 #' @param keep Number of seconds for which the fork server stays when the cluster was stopped or the
 #'   session has ended, for your next session. `NULL`: option `clutch.keep`, 0 by default. See
 #'   *Next session*.
@@ -129,6 +133,27 @@
 #' strategies than `"fork_server"`, `preload` and other hosts (an error, if `keep` is given), and
 #' for systems other than Linux. Fork servers wait in the folder `clutch` of `XDG_RUNTIME_DIR`, else
 #' in `/tmp`; only you can enter it, and other users' processes are refused.
+#'
+#' @section A cluster that grows and shrinks:
+#' `make_cluster(c(2, 16))` starts 2 nodes. More come while tasks wait, and end when they had
+#' nothing to do for `idle`. A thread of the package does this while the session computes, too.
+#'
+#' So many nodes are wanted that each has work for a twentieth of a second, by the times that tasks
+#' have taken, or are taking. No more come than there are tasks, than `spec` says, and than there is
+#' memory for what one task takes at its peak, see option `clutch.memory` of [clutch-options]. While
+#' nodes are stopped as memory is short, none come.
+#'
+#' Nodes that come get what [cluster_setup()] and [cluster_export()] have given the others. What
+#' fails there is a warning of class `clutch_setup`. What is on nodes that end is lost, as global
+#' variables that tasks have made there. A node that has died is made again when it is needed.
+#'
+#' The cluster as a list, and so all functions of \pkg{parallel}, have the first nodes only. Maps
+#' and tasks use all nodes; those with a part of the cluster, as `cl[1]`, that part. [print()] and
+#' [cluster_status()] show those that are there.
+#'
+#' A map's elements are sent by R: while the session does something else only submitted tasks go on,
+#' see [cluster_submit()]. Where the fork server was killed, or another cluster with other settings
+#' was made with it, no node comes before the next map, or function that submits a task or waits.
 #'
 #' @section Nodes over TCP:
 #' Node and session prove to each other that they know the cluster's secret (HMAC-SHA256 over random
@@ -233,7 +258,7 @@ make_cluster <- function(spec = available_cores(),
                          packages = NULL, outfile = "/dev/null", env = NULL, ...,
                          # behind the dots: `rscript` is not to be taken for `rscript_args`
                          rscript_args = character(), setup_timeout = 120, preload = NULL,
-                         min_hosts = NULL, keep = NULL) {
+                         min_hosts = NULL, keep = NULL, idle = NULL) {
   if (is_starting()) return(refuse_while_starting())
   forget_parents()
   tempdir(TRUE) # it may have been deleted
@@ -248,7 +273,7 @@ make_cluster <- function(spec = available_cores(),
 launcher_and_plan <- function(frame, options) {
   request <- check_request(frame$spec, frame$strategy, frame$packages, frame$outfile, frame$env,
                            options, frame$rscript_args, frame$setup_timeout,
-                           names(formals(make_cluster)))
+                           names(formals(make_cluster)), frame$idle)
   request <- with_hosts_by_name(request)
   request$preload <- frame$preload
   request$min_hosts <- check_min_hosts(frame$min_hosts, request$launch)
@@ -261,12 +286,13 @@ launcher_and_plan <- function(frame, options) {
 
 # The arguments by which a cluster can be made again, beside `options`.
 MADE_BY <- c("spec", "strategy", "packages", "outfile", "env", "rscript_args", "setup_timeout",
-             "min_hosts")
+             "min_hosts", "idle")
 
 # These are the arguments of the call make_cluster(spec).
 made_by_default <- function(spec) {
   list(spec = spec, strategy = strategies, packages = NULL, outfile = "/dev/null", env = NULL,
-       options = list(), rscript_args = character(), setup_timeout = 120, min_hosts = NULL)
+       options = list(), rscript_args = character(), setup_timeout = 120, min_hosts = NULL,
+       idle = NULL)
 }
 
 # Another cluster as one that was made before, with what make_cluster() was given then: see
@@ -292,7 +318,8 @@ start_of_cluster <- function(launcher, info, began, setup_timeout) {
   deadline <- began + setup_timeout
   left <- function() max(deadline - clock(), 0.01)
   check_limits(info$hosts)
-  handles <- launcher$start(info, seq_along(info$hosts), left)
+  handles <- launcher$start(info, seq_len(nodes_at_start(info)), left)
+  if (!is.null(info$plan$first)) handles <- c(handles, absent_nodes(info))
   set_cluster(info, took = clock() - began, handles = handles)
   nodes <- lapply(seq_len(nodes_at_start(info)), function(rank) node_of_plan(info, rank))
   cl <- structure(nodes, class = c("clutch_cluster", "cluster"))
@@ -301,6 +328,14 @@ start_of_cluster <- function(launcher, info, began, setup_timeout) {
   show_cluster(cl)
   tell_start(info, cl)
   cl
+}
+
+# Handles of nodes that the cluster may have later. For whoever asks they are stopped.
+absent_nodes <- function(info) {
+  ranks <- seq_along(info$hosts)[-seq_len(nodes_at_start(info))]
+  handles <- lapply(ranks, function(rank) .Call(ffi_psock_node, rank))
+  .Call(ffi_nodes_stop, handles, 0, 0)
+  handles
 }
 
 tell_start <- function(info, cl) {
@@ -345,7 +380,7 @@ launch_plan <- function(spec = available_cores(),
                         strategy = c("fork_server", "spawn", "parallel", "sequential"),
                         packages = NULL, outfile = "/dev/null", env = NULL, ...,
                         rscript_args = character(), setup_timeout = 120, preload = NULL,
-                        min_hosts = NULL, keep = NULL) {
+                        min_hosts = NULL, keep = NULL, idle = NULL) {
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   start <- launcher_and_plan(environment(), list(...))
   structure(start$launcher$show(new_record(start$plan)), class = "clutch_launch_plan")
@@ -426,6 +461,7 @@ stop_nodes <- function(cl) {
   if (stops_all(info, ranks)) {
     t <- info$tasks
     if (!is.null(t)) t$resize <- NULL # no host is asked for any more
+    if (grows_here(info)) .Call(ffi_tasks_end_growth, t$ptr)
     ranks <- seq_along(info$hosts)
     handles <- info$handles
   }

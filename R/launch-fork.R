@@ -29,6 +29,7 @@ plan_forked <- function(request) {
     throw("argument", sprintf(text, request$strategy, elsewhere[[1L]]))
   }
   n <- length(request$hosts)
+  first <- if (!is.null(request$first) && request$first < n) request$first
   libraries <- libraries_for(request)
   spec <- list(packages = request$packages, rscript = request$rscript,
                rscript_args = request$rscript_args, methods = request$methods,
@@ -42,7 +43,8 @@ plan_forked <- function(request) {
                    nice = request$renice, share_from = share_from_of(n),
                    stay = if (stay > 0) stay)
   new_plan(request, launcher = "fork", hosts = rep("localhost", n), libraries = libraries,
-           spec = spec, settings = settings, session_env = effective_env(request$env),
+           first = first, idle = if (!is.null(first)) request$idle, spec = spec,
+           settings = settings, session_env = effective_env(request$env),
            keep = request$keep, end_of_server = fork_server_end_text)
 }
 
@@ -283,13 +285,18 @@ throw_fork_failed <- function(info, handle, k, n) {
 
 # ---- dry run ----
 
+number_of_nodes <- function(info) {
+  most <- format(length(info$hosts))
+  if (is.null(info$plan$first)) most else paste(info$plan$first, "to", most)
+}
+
 show_forked <- function(info) {
   env <- server_env(info$spec, info$plan$session_env)
   command <- server_command(info$spec, env, "<temporary folder>")
   changes <- env_changes(command$env, effective_env(NULL))
   settings <- fork_settings(info, node_env_of(info), env)
   c(
-    sprintf("%d nodes on this machine, strategy \"%s\"", length(info$hosts), info$strategy),
+    sprintf("%s nodes on this machine, strategy \"%s\"", number_of_nodes(info), info$strategy),
     "fork server, unless one with the same key is running:",
     paste(" ", command_line(command$argv)),
     paste("  with", variable_text(changes$env_set)),

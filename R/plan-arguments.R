@@ -19,7 +19,7 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 # The arguments of make_cluster() in the form that launchers take: a list. `options` is what was in
 # the dots, `arguments` the names of the others.
 check_request <- function(spec, strategy, packages, outfile, env, options, rscript_args,
-                          setup_timeout, arguments) {
+                          setup_timeout, arguments, idle = NULL) {
   request <- check_options(options, arguments)
   by_default <- identical(strategy, strategies)
   strategy <- check_choice(strategy, "`strategy`", strategies)
@@ -31,15 +31,37 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
     check_options_of_hosts(spec, names(options))
     request$launch <- spec
   }
-  request$hosts <- check_hosts(spec)
+  bounds <- check_bounds(spec, idle)
+  request$first <- bounds$least
+  request$idle <- bounds$idle
+  request$hosts <- check_hosts(if (is.null(bounds)) spec else bounds$most)
   request$by_default <- by_default
   request$strategy <- if (by_default) default_strategy(request) else strategy
   request$packages <- check_strings(packages, "`packages`")
   request$rscript_args <- check_strings(rscript_args, "`rscript_args`")
+  if (!is.null(bounds)) check_strategy_of_bounds(request)
   request$env <- check_env(env)
   request$outfile <- check_outfile(outfile)
   request$setup_timeout <- check_positive_time(setup_timeout, "`setup_timeout`")
   request
+}
+
+# The value is the size of a cluster that grows: list(least, most, idle). NULL: it keeps its size.
+check_bounds <- function(spec, idle) {
+  bounds <- if (is.numeric(spec) && length(spec) > 1L) bounds_of(spec)
+  if (is.null(bounds)) {
+    if (is.null(idle)) return(NULL)
+    throw("argument", "`idle` is for a cluster that grows and shrinks: make_cluster(c(2, 16))")
+  }
+  most <- if (is.finite(bounds[[2L]])) bounds[[2L]] else max(bounds[[1L]], available_cores())
+  idle <- if (is.null(idle)) 60 else check_seconds(idle, "`idle`")
+  list(least = as.integer(bounds[[1L]]), most = most, idle = idle)
+}
+
+check_strategy_of_bounds <- function(request) {
+  if (request$strategy %in% c("fork_server", "spawn")) return(invisible())
+  text <- "a cluster that grows is of strategy \"fork_server\" or \"spawn\", and not \"%s\""
+  throw("argument", sprintf(text, request$strategy))
 }
 
 check_env <- function(env) {
@@ -156,7 +178,8 @@ check_hosts <- function(spec) {
     return(lapply(spec, check_host))
   }
   if (!is_number(spec, 1) || is.infinite(spec) || spec != floor(spec)) {
-    has_to_be("`spec`", "a number of nodes, 1 or more, or a name of a host for each node")
+    has_to_be("`spec`", paste("a number of nodes, 1 or more, the least and the most, as c(2, 16),",
+                              "or a name of a host for each node"))
   }
   if (spec > 65536) {
     throw("limit", sprintf("%.0f nodes are more than a cluster can have (65536)", spec))

@@ -10,7 +10,11 @@ tasks_of <- function(cl) {
     throw("argument", paste("nodes of base R (node = \"psock\") do not know tasks:",
                             "use them with the functions of package parallel"))
   }
-  if (is.null(info$tasks)) set_cluster(info, tasks = tasks_new(info))
+  if (is.null(info$tasks)) {
+    new <- tasks_new(info)
+    set_cluster(info, tasks = new)
+    new$manager <- manager_of(new)
+  }
   t <- info$tasks
   ranks <- .Call(ffi_tasks_attach_all, t$ptr, cl)
   t$ranks <- if (is.null(ranks)) attach_or_replace(t, cl) else ranks
@@ -39,6 +43,7 @@ tasks_new <- function(info) {
     ptr = .Call(ffi_tasks_new, info$handles, grace, most),
     ranks = NULL, # of the nodes that were given last, see tasks_of()
     manager = NULL, # see manager_of()
+    grow_again = 0, # by clock(): not tried to make growth possible before, see task-grow.R
 
     # compiled code checks whether R has something to see to: src/r/tasks/task-submit.c
     has_attached = FALSE, # packages, for some job
@@ -62,7 +67,6 @@ tasks_new <- function(info) {
   list2env(fields, t)
   lockEnvironment(t)
   .Call(ffi_tasks_show, t$ptr, info$view)
-  t$manager <- manager_of(t)
   t
 }
 
@@ -73,6 +77,7 @@ tasks_new <- function(info) {
 #   await(t, seconds)        no node is there: waits for a host. FALSE: none is to be expected
 #   may_come_again(t, rank)  whether another host is to come for a node whose host has ended
 manager_of <- function(t) {
+  if (grows_here(t$info)) return(manage_growth(t))
   attend <- launcher_of(t$info)$attend
   if (!is.null(attend)) attend(t)
 }

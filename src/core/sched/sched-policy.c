@@ -178,6 +178,23 @@ double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target) {
   return nodes;
 }
 
+int clu_sched_some_wait(const clu_sched *s) {
+  return s->waiting > 0 || !clu_list_is_empty(&s->stealable);
+}
+
+/* By the job whose tasks take most. */
+int clu_sched_room_for(const clu_sched *s, int n, int64_t least) {
+  int64_t expects = least > CLU_SMALL_TASK ? least : CLU_SMALL_TASK, left = s->capacity - s->taken;
+  if (s->capacity == INT64_MAX) return n;
+  if (s->is_tight) return 0;
+  for (const clu_link *at = clu_list_first(&s->jobs); at; at = clu_list_next(&s->jobs, at)) {
+    const clu_job *j = CLU_LIST_MEMBER(at, clu_job, all);
+    if (j->left > 0 && j->expects > expects) expects = j->expects;
+  }
+  if (left < 0) return 0;
+  return left / expects < n ? (int)(left / expects) : n;
+}
+
 int clu_sched_wanted(const clu_sched *s) {
   uint64_t n = 0, idle = s->up > s->busy ? (uint64_t)(s->up - s->busy) : 0;
   for (const clu_group *g = s->groups; g; g = g->next) {

@@ -191,6 +191,11 @@ int clu_sched_wanted(const clu_sched *s);
  * longer. No more than there are tasks. Tasks that only some of the nodes may do do not count.
  * O(jobs + nodes). */
 double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target);
+/* Tells whether some task waits: for a node, or at one that is at another. */
+int clu_sched_some_wait(const clu_sched *s);
+/* For how many of `n` more nodes there is memory for what tasks take, as far as is known, and
+ * `least` bytes at least. */
+int clu_sched_room_for(const clu_sched *s, int n, int64_t least);
 /* So many nodes may have something, at most; 0: all. Who has something keeps it. */
 void clu_sched_limit(clu_sched *s, int most);
 /* Memory. Tasks that nodes are at may have `capacity` bytes together, INT64_MAX: any number; each

@@ -62,6 +62,16 @@ uint64_t clu_engine_fit_due(const clu_engine *t) {
   return t->cores.held > 0 ? t->cores.fitted + LOOK_EVERY : 0;
 }
 
+int clu_engine_cores_for(const clu_engine *t, int n) {
+  int idle = t->cores.held + t->cores.own - clu_sched_busy(t->sched), got;
+  if (!t->cores.budget) return n;
+  if (idle < 0) idle = 0;
+  if (idle >= n) return n;
+  got = clu_budget_take(n - idle, t->cores.budget, t->cores.folder);
+  clu_budget_give(got);
+  return idle + got;
+}
+
 static void release(clu_engine *t) {
   if (t->cores.budget) give(t, clu_sched_busy(t->sched));
 }

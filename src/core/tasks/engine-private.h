@@ -2,7 +2,7 @@
  *
  * Each file writes the part of clu_engine that has its name; others read it. Files, each knows only
  * those before it: wake, memory-history, trace <- notes <- record <- jobs <- room <- results,
- * limits, cores, send, idle <- deaths <- turn <- engine, job-life <- away.
+ * limits, cores, send <- deaths <- attach <- grow <- idle, turn <- engine, job-life <- away.
  *
  * Nodes are found by clu_task_node.node, and never by what the caller has of them. That pointer
  * goes when the node is freed or replaced.
@@ -51,6 +51,11 @@ typedef struct clu_task_node {
   uint64_t early;  /* a record in its ring whose turn has not come; 0: none */
   uint64_t early_since;
   clu_node_room room;
+  /* of those that come and go with the work: grow.c */
+  clu_node *grown; /* that the engine has made and the caller has not taken; NULL: none */
+  uint64_t came;   /* when it was asked for, or had its part in the work */
+  int is_starting; /* it has not got that yet */
+  int is_absent;   /* there is none, and one may be made */
 } clu_task_node;
 
 /* What is recorded of a job. record.c */
@@ -198,6 +203,23 @@ struct clu_engine_cores {
   char folder[512]; /* where the tokens are */
 };
 
+/* grow.c */
+struct clu_engine_grow {
+  clu_engine_growth is; /* server NULL: it keeps its size */
+  clu_blob **calls;     /* that each new node gets first */
+  size_t ncalls;
+  int calls_missing;
+  clu_blob *failure; /* the answer to one of these that was an error; NULL: none */
+  int nstarting;
+  int waits;         /* tasks wait, and more nodes may be made */
+  int looks;         /* so many in a row have found that more are wanted */
+  int is_blocked;    /* the fork server has to be made ready by the caller first */
+  uint64_t due;      /* when to look again whether there are enough */
+  uint64_t idle_due; /* and whether some have been idle for long enough */
+  uint64_t again;    /* none is made before, as some could not start; */
+  uint64_t pause;    /* ns that this is the next time */
+};
+
 /* limits.c */
 struct clu_engine_limits {
   double bytes;     /* that a node may have; 0: no limit */
@@ -239,6 +261,7 @@ struct clu_engine {
   struct clu_engine_rings rings;
   struct clu_engine_idle idle;
   struct clu_engine_cores cores;
+  struct clu_engine_grow grow;
   struct clu_engine_limits limits;
   clu_job_room room; /* of all its tasks */
   clu_trace trace;
@@ -356,6 +379,8 @@ static inline int64_t clu_engines_room_wait(const clu_engines *all, uint64_t now
 void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j);
 /* Bytes that one of its tasks is expected to have at its peak; 0: not known. */
 int64_t clu_task_job_expected(clu_engine *t, clu_task_job *j);
+/* The most bytes that a task at work was seen to have, of all jobs. */
+int64_t clu_engine_room_seen(const clu_engine *t);
 /* A node that is stopped goes on: something is wanted of it. */
 void clu_task_node_go_on(clu_task_node *at);
 void clu_engine_room_free(clu_engine *t);
@@ -370,6 +395,9 @@ int64_t clu_engine_fit_wait(const clu_engine *t, int64_t wait);
 /* When that has to be done although nobody is here; 0: never. */
 uint64_t clu_engine_fit_due(const clu_engine *t);
 
+/* How many of `n` more nodes could compute, as far as is known: there may be fewer tokens. */
+int clu_engine_cores_for(const clu_engine *t, int n);
+
 /* ---- send.c ---- */
 
 /* Sends the batch `a` and tells the scheduler whether it was. The messages leave with
@@ -380,6 +408,37 @@ int clu_engine_send(clu_engine *t, const clu_action *a);
 void clu_engine_flush(clu_engine *t, int node);
 /* Nodes that know of the job are told that nothing more will come of it. `t` works at it. */
 void clu_task_job_send_end(clu_engine *t, clu_task_job *j);
+
+/* ---- attach.c ---- */
+
+#define CLU_IDLE_GRACE_MS 2000 /* that an idle node has to end */
+/* It has nothing, and gets nothing more: for the scheduler it is not there from now on, although it
+ * may take a while to end. That is no death. Returns whether it was told to end. */
+int clu_engine_end_node(clu_engine *t, clu_task_node *at);
+
+/* ---- grow.c ---- */
+
+/* Makes nodes where tasks wait and there is room for more, has those that are ready take part, and
+ * ends those that were idle for long. */
+void clu_engine_look_at_growth(clu_engine *t, uint64_t now);
+/* Does that when it is time to. */
+static inline void clu_engine_see_growth(clu_engine *t, uint64_t now) {
+  const struct clu_engine_grow *g = &t->grow;
+  if (!g->is.server) return;
+  if (now >= g->due || g->nstarting || (g->idle_due && now >= g->idle_due))
+    clu_engine_look_at_growth(t, now);
+}
+/* How long to wait, `wait` at most, until it is. */
+static inline int64_t clu_engine_growth_wait(const clu_engine *t, uint64_t now, int64_t wait) {
+  int64_t left = (int64_t)(t->grow.due - now);
+  if (!t->grow.is.server || (!t->grow.waits && !t->grow.nstarting) || left >= wait) return wait;
+  return left > 0 ? left : 0;
+}
+/* When that has to be done although nobody is here; 0: never. */
+uint64_t clu_engine_growth_due(const clu_engine *t);
+/* Those that start are ended. */
+void clu_engine_end_starting(clu_engine *t);
+void clu_engine_growth_free(clu_engine *t);
 
 /* ---- idle.c ---- */
 

@@ -54,9 +54,10 @@ void clu_engines_free(clu_engines *all);
  *
  * It reads results and queues their bytes, sees deaths, sends submitted tasks to nodes that are
  * free, whose bytes are ready, and puts time limits into force. Elements are the caller's: maps
- * wait. It is at work only while there are submitted tasks for which that makes a difference, and
- * where nodes are to end that nobody needs. Of what comes while the owner is elsewhere it reads 256
- * MB, and what had begun to be read; then nodes wait with what follows. */
+ * wait. It makes nodes where that is needed. It is at work only while there are submitted tasks for
+ * which that makes a difference, and where nodes are to end that nobody needs. Of what comes while
+ * the owner is elsewhere it reads 256 MB, and what had begun to be read; then nodes wait with what
+ * follows. */
 clu_turns_work clu_engines_work(clu_engines *all);
 /* The owner leaves now, and comes back at once: nothing has become urgent by what it has done. */
 void clu_engines_back_at_once(clu_engines *all);
@@ -131,6 +132,37 @@ void clu_engine_end_idle_hosts(clu_engine *t);
 /* Hosts that were told to end and are not forgotten: how many; their numbers, where `numbers` is
  * not NULL. */
 int clu_engine_ended_hosts(const clu_engine *t, int *numbers);
+
+/* ---- nodes of this machine that come and go with the work, see grow.c ---- */
+
+typedef struct clu_engine_growth {
+  int first;           /* so many stay; those with numbers from `first` (from 0) on come and go */
+  int most;            /* so many there may be */
+  clu_server *server;  /* that forks them; the engine takes a reference of its own */
+  int kind;            /* how they start: enum clu_start_kind */
+  uint64_t settings;   /* number of the settings that have to be in force there */
+  uint64_t idle_after; /* ns without work after which one ends */
+} clu_engine_growth;
+/* From now on nodes come and go so. */
+void clu_engine_set_growth(clu_engine *t, const clu_engine_growth *growth);
+/* None comes any more, and those that start are the caller's: clu_engine_take_grown(). */
+void clu_engine_end_growth(clu_engine *t);
+/* Calls (CLU_K_CALL) that a new node gets before anything else. First those of before are dropped,
+ * and nodes that start with them are ended. Then bodies are added, of which the engine takes a
+ * reference of its own: CLU_OK or CLU_NOMEM. No node is made until all are there. */
+void clu_engine_calls_begin(clu_engine *t);
+int clu_engine_add_call(clu_engine *t, clu_blob *body);
+void clu_engine_calls_end(clu_engine *t);
+/* How many nodes stay: all, where none come and go. */
+int clu_engine_first(const clu_engine *t);
+/* Tells whether more are wanted, and the fork server has ended or has other settings in force, or
+ * calls are missing: the caller has to see to that. */
+int clu_engine_growth_is_blocked(const clu_engine *t);
+/* A node that has come and is the caller's from now on, `*index` from 0; NULL: none. The one that
+ * the caller had there before is of no use. */
+clu_node *clu_engine_take_grown(clu_engine *t, int *index);
+/* An answer to one of these calls that was an error: the caller's; NULL: none. */
+clu_blob *clu_engine_take_failure(clu_engine *t);
 
 /* ---- the budget of cores, see cores.c ---- */
 
@@ -246,11 +278,14 @@ void clu_engine_tell_end(clu_engine *t, int i, int counts);
 
 /* Notes tell the caller what is no news for those who wait for a task. */
 enum clu_note_kind {
-  CLU_NOTE_LIMIT,  /* a task took longer than it may */
-  CLU_NOTE_RETRY,  /* one whose node has died was given to another */
-  CLU_NOTE_CUT,    /* a node cannot be reached */
-  CLU_NOTE_RESUME, /* it can again */
-  CLU_NOTE_IDLE    /* all nodes were told to end, since nobody needed them */
+  CLU_NOTE_LIMIT,    /* a task took longer than it may */
+  CLU_NOTE_RETRY,    /* one whose node has died was given to another */
+  CLU_NOTE_CUT,      /* a node cannot be reached */
+  CLU_NOTE_RESUME,   /* it can again */
+  CLU_NOTE_IDLE,     /* all nodes were told to end, since nobody needed them */
+  CLU_NOTE_GROWN,    /* a node has come as tasks waited */
+  CLU_NOTE_SHRUNK,   /* one of these was told to end, since nobody needed it */
+  CLU_NOTE_NOT_GROWN /* one could not start */
 };
 typedef struct clu_note {
   int what, node;        /* enum clu_note_kind; -1: all nodes */

@@ -68,6 +68,14 @@ int64_t clu_task_job_expected(clu_engine *t, clu_task_job *j) {
   return clu_peaks_expected(&room_of(t, j)->peaks);
 }
 
+int64_t clu_engine_room_seen(const clu_engine *t) {
+  int64_t most = 0;
+  for (int i = 0; i < t->n; i++)
+    if (t->nodes[i].id && t->nodes[i].room.head && t->nodes[i].room.peak > most)
+      most = t->nodes[i].room.peak;
+  return most;
+}
+
 /* A task of it has had so many bytes. */
 static void note_most(clu_engine *t, clu_task_job *j, int64_t bytes) {
   if (bytes > j->room.top) j->room.top = bytes;

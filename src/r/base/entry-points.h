@@ -104,6 +104,13 @@
   IN_TURN(ffi_link_close, 2, (SEXP link, SEXP seconds))                                          \
   /* r/tasks/drive.c */                                                                          \
   IN_TURN(ffi_tasks_step, 4, (SEXP x, SEXP job, SEXP seconds, SEXP known))                       \
+  /* r/tasks/growth.c */                                                                         \
+  IN_TURN(ffi_tasks_growth, 4, (SEXP x, SEXP server, SEXP kind, SEXP numbers))                   \
+  IN_TURN(ffi_tasks_calls, 2, (SEXP x, SEXP list))                                               \
+  IN_TURN(ffi_tasks_growth_is_blocked, 1, (SEXP x))                                              \
+  IN_TURN(ffi_tasks_grown, 1, (SEXP x))                                                          \
+  IN_TURN(ffi_tasks_end_growth, 1, (SEXP x))                                                     \
+  IN_TURN(ffi_tasks_growth_failure, 1, (SEXP x))                                                 \
   /* r/tasks/hosts.c */                                                                          \
   IN_TURN(ffi_tasks_host, 6,                                                                     \
           (SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, SEXP idle))               \

@@ -24,7 +24,7 @@ static int all_ended(void *list) {
   return 1;
 }
 
-static int start_kind(const char *name) {
+int clu_start_kind_named(const char *name) {
   static const char *const names[] = {"fork", "exec",         "program",
                                       "kept", "exec_program", "exec_kept"};
   int k = (int)(sizeof names / sizeof *names) - 1;
@@ -33,11 +33,11 @@ static int start_kind(const char *name) {
 }
 
 /* A node for each of `ranks`, which are the numbers that they have in their cluster. `kind`:
- * as start_kind() knows it, see enum clu_start_kind. */
+ * as clu_start_kind_named() knows it, see enum clu_start_kind. */
 SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP kind) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
-  int k = Rf_length(ranks), how = start_kind(CHAR(STRING_ELT(kind, 0)));
+  int k = Rf_length(ranks), how = clu_start_kind_named(CHAR(STRING_ELT(kind, 0)));
   SEXP out = PROTECT(Rf_allocVector(VECSXP, k));
   for (int i = 0; i < k; i++) SET_VECTOR_ELT(out, i, clu_node_handle_new());
   for (int i = 0; i < k; i++) {
@@ -143,14 +143,17 @@ SEXP ffi_node_info(SEXP handle) {
   return clu_node_info(nd);
 }
 
-/* The node behind `handle` is from now on the one behind `fresh`, for every copy of the handle. */
-SEXP ffi_node_swap(SEXP handle, SEXP fresh) {
+void clu_node_handle_swap(SEXP handle, SEXP fresh) {
   clu_node *a = clu_get_node(handle), *b = clu_get_node(fresh);
   clu_node_drop_data(a);
   clu_node_show_instead(b, a);
   R_SetExternalPtrAddr(handle, b);
   R_SetExternalPtrAddr(fresh, a);
   R_SetExternalPtrProtected(handle, Rf_allocVector(VECSXP, 0));
+}
+
+SEXP ffi_node_swap(SEXP handle, SEXP fresh) {
+  clu_node_handle_swap(handle, fresh);
   return R_NilValue;
 }
 

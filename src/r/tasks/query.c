@@ -267,6 +267,7 @@ SEXP ffi_tasks_deaths(SEXP x) {
   clu_engine *t = clu_tasks_get(x);
   int n = (int)clu_engine_deaths(t);
   SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
+  clu_tasks_take_grown(x, t); /* what is known of one is asked of its handle */
   for (int i = 0; i < n; i++) {
     clu_death d = clu_engine_death(t, (size_t)i); /* more may be added meanwhile */
     SET_VECTOR_ELT(out, i, death_list(R_ExternalPtrProtected(x), &d));

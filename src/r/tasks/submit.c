@@ -23,13 +23,16 @@ static int is_empty(SEXP symbol, SEXP env) {
  * is not all of its nodes. */
 static SEXP whole_tasks(SEXP cl) {
   SEXP info, t;
+  const clu_engine *all;
   if (TYPEOF(cl) != VECSXP || Rf_xlength(cl) == 0 || !Rf_inherits(cl, "clutch_cluster"))
     return R_NilValue;
   info = clu_element(VECTOR_ELT(cl, 0), "info");
   if (TYPEOF(info) != ENVSXP) return R_NilValue;
-  if (Rf_length(clu_variable(Rf_install("handles"), info)) != Rf_length(cl)) return R_NilValue;
   t = clu_variable(Rf_install("tasks"), info);
-  return TYPEOF(t) == ENVSXP ? t : R_NilValue;
+  if (TYPEOF(t) != ENVSXP) return R_NilValue;
+  all = clu_tasks_get(clu_variable(Rf_install("ptr"), t));
+  if (clu_engine_first(all) != (int)Rf_xlength(cl)) return R_NilValue;
+  return clu_engine_growth_is_blocked(all) ? R_NilValue : t;
 }
 
 /* Tells whether R has nothing to see to: deaths, replacements, packages that others have

@@ -7,8 +7,8 @@
  * its conditions (R/task-relay.R; NULL: nobody).
  *
  * Files, each knows only those before it: elements <- handle <- values <- drive <- job-label <-
- * life, query, news, stacks, budget, hosts; options, life <- submit. Only drive.c and stacks.c
- * wait.
+ * growth <- life, query, news, stacks, budget, hosts; options, life <- submit. Only drive.c and
+ * stacks.c wait.
  */
 #ifndef CLUTCH_R_TASKS_H
 #define CLUTCH_R_TASKS_H
@@ -53,6 +53,11 @@ void clu_job_take_results(clu_task_job *j);
 /* The value of a task is this; with CLU_RESULT_LOG in `flags` list(value, log). `prot`:
  * clu_job_prot(). */
 void clu_job_set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEXP v);
+
+/* ---- growth.c ---- */
+
+/* Nodes that have come with the work are behind their handles from now on. `x`: of the engine. */
+void clu_tasks_take_grown(SEXP x, clu_engine *t);
 
 /* ---- drive.c ---- */
 
