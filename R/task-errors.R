@@ -101,10 +101,11 @@ failure_hint <- function(text, lacks) {
 
 # An object that the session has and the node has not.
 missing_hint <- function(text) {
-  missing <- "^(object '(.*)' not found|could not find function \"(.*)\")$"
+  missing <- paste0("^(object '(.*)' (of mode '[a-z]+' was )?not found|",
+                    "could not find function \"(.*)\")$")
   found <- regmatches(text, regexec(missing, text))[[1L]]
   if (!length(found)) return(hint_for_text(text))
-  hint_for_name(paste0(found[[3L]], found[[4L]]))
+  hint_for_name(paste0(found[[3L]], found[[5L]]))
 }
 
 # A map goes on when elements fail. `values`: of all `n`; `failed`: numbers of those that did.
