@@ -323,6 +323,8 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
                                void *caller);
 /* Another stream, of a job that has not begun. */
 void clu_task_job_seed(clu_task_job *j, const uint32_t seed[6]);
+/* Returns that stream, six numbers; NULL: its tasks have none of their own. */
+const uint32_t *clu_task_job_stream(const clu_task_job *j);
 /* Gives a name to a job that has not begun. CLU_OK or CLU_NOMEM. */
 int clu_task_job_name(clu_task_job *j, const char *label);
 typedef struct clu_task_recorded {

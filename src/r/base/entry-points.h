@@ -152,6 +152,9 @@
   IN_TURN(ffi_job_plain_values, 1, (SEXP job))                                                   \
   IN_TURN(ffi_job_size, 1, (SEXP job))                                                           \
   IN_TURN(ffi_job_failures, 2, (SEXP job, SEXP from))                                            \
+  IN_TURN(ffi_job_stream, 1, (SEXP job))                                                         \
+  IN_TURN(ffi_job_keep, 2, (SEXP job, SEXP work))                                                \
+  IN_TURN(ffi_job_kept, 1, (SEXP job))                                                           \
   IN_TURN(ffi_job_hear, 2, (SEXP job, SEXP handler))                                             \
   IN_TURN(ffi_job_handler, 1, (SEXP job))                                                        \
   IN_TURN(ffi_job_hearing, 2, (SEXP job, SEXP now))                                              \

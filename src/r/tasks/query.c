@@ -116,6 +116,27 @@ SEXP ffi_job_failures(SEXP job, SEXP from) {
   return out;
 }
 
+/* The stream of its first task, six integers; NULL: they have none of their own. */
+SEXP ffi_job_stream(SEXP job) {
+  const uint32_t *stream = clu_task_job_stream(clu_job_get(job));
+  SEXP out;
+  if (!stream) return R_NilValue;
+  out = Rf_allocVector(INTSXP, 6);
+  memcpy(INTEGER(out), stream, 6 * sizeof *stream);
+  return out;
+}
+
+/* What it works with, for R/task-failed.R: kept until it is given up. */
+SEXP ffi_job_keep(SEXP job, SEXP work) {
+  clu_job_get(job);
+  SET_VECTOR_ELT(R_ExternalPtrProtected(job), 5, work);
+  return R_NilValue;
+}
+SEXP ffi_job_kept(SEXP job) {
+  clu_job_get(job);
+  return VECTOR_ELT(R_ExternalPtrProtected(job), 5);
+}
+
 /* From now on its conditions go to `handler`, an environment: see R/task-relay.R. */
 SEXP ffi_job_hear(SEXP job, SEXP handler) {
   clu_task_job *j = clu_job_get(job);
