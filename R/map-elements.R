@@ -54,6 +54,8 @@ map_elements <- function(cl, frame, elements, adapt, walk) {
   constants <- check_dots(dots_in(frame), f)
   constants <- c(constants, as.list(frame$.more))
   o <- c(task_options(given_options(frame)), list(called = called_as(frame)))
+  o$reduce <- reduce_of(frame, o, walk)
+  if (!is.null(o$reduce) && !length(elements)) return(reduced_nothing(o$reduce))
   f <- adapt(f)
   if (walk) f <- function_walk(f)
   if (identical(cl, "here")) return(map_here(elements, f, constants, o))

@@ -29,6 +29,7 @@ run_map_in <- function(span, cl, elements, f, more, o, env) {
   }
   job <- job_new(t, traced_function(f, span), elements, more, needs, o)
   on.exit(.Call(ffi_job_end, job, 0.08), add = TRUE, after = FALSE)
+  if (!is.null(o$reduce)) reduce_in_order(job, o)
   if (!is.null(record)) {
     journal_attach(record, job, elements)
     tell_kept(record)
@@ -51,6 +52,7 @@ finish_map <- function(t, job, elements, o, bar) {
   tell_shortage(job)
   if (is.null(values)) values <- values_or_errors(t, job, n)
   if (!is.null(o$record)) count_run(o$record)
+  if (!is.null(o$reduce)) return(reduced(o$reduce))
   if (!is.null(names(elements))) names(values) <- names(elements)
   values
 }
@@ -97,7 +99,7 @@ drive_map <- function(t, job, n, o, bar) {
   repeat {
     event <- task_step(t, job, slice, known)
     if (!is.null(o$record)) check_journal(o$record)
-    if (event == "done" && !bar$on) {
+    if (event == "done" && !bar$on && is.null(o$reduce)) {
       values <- .Call(ffi_job_plain_values, job)
       if (!is.null(values)) return(values)
     }
@@ -110,6 +112,7 @@ drive_map <- function(t, job, n, o, bar) {
       known <- known + length(f$element)
     }
     if (o$relay == "ordered") shown <- relay_ready(t, job, shown, bar = bar)
+    if (!is.null(o$reduce)) reduce_ready(job, o)
     if (bar$on) progress_show(bar, n - .Call(ffi_job_state, job)$left, known)
     if (event == "done") return(NULL)
   }

@@ -184,6 +184,7 @@ enum clu_engine_event {
   CLU_EVENT_NOTES,   /* hear of what was noted: clu_engine_notes() */
   CLU_EVENT_RELAY,   /* repeat what tasks have said: clu_task_job_next_relay() */
   CLU_EVENT_FAILED,  /* hear of failures: clu_task_job_failures() */
+  CLU_EVENT_READY,   /* take what is ready: clu_task_job_let_go() */
   CLU_EVENT_DONE,    /* all tasks of the job have ended */
   CLU_EVENT_NO_NODE, /* no node is there that may do it */
   CLU_EVENT_TIME_UP
@@ -402,8 +403,18 @@ void clu_task_job_has_value(clu_task_job *j, uint64_t task);
 int clu_task_job_has_ended(const clu_task_job *j, uint64_t task);
 /* How many tasks at the beginning have. */
 uint64_t clu_task_job_ready(clu_task_job *j);
+/* Whether it has failed. */
+int clu_task_job_has_failed(const clu_task_job *j, uint64_t task);
 /* Whether some result or failure of it was lost for want of memory. */
 int clu_task_job_is_incomplete(const clu_task_job *j);
+
+/* Of a job that has not begun: its results are wanted in the order of its tasks. Where results that
+ * have come and were not let go have more than `most` bytes, only the task that is next is handed
+ * out. CLU_OK or CLU_NOMEM. */
+int clu_task_job_in_order(clu_task_job *j, uint64_t most);
+/* So many tasks at the beginning are done with; how many are. */
+void clu_task_job_let_go(clu_task_job *j, uint64_t n);
+uint64_t clu_task_job_gone(const clu_task_job *j);
 
 typedef struct clu_task_failure {
   uint64_t task;
