@@ -185,7 +185,7 @@ run_loop <- function(loop, cl, code, o, span) {
   settle_replacements(t)
 }
 
-# What a block needs: of the code, and of its elements, which may be functions, or objects with
+# The needs of a block: of the code, and of its elements, which may be functions, or objects with
 # methods.
 with_needs_of <- function(elements, code) {
   needs <- code$needs

@@ -125,7 +125,7 @@ replay <- function(work, element, then) {
   eval(at$call, at$env)
 }
 
-# Those that have another value now are put into the workspace: what they were before, as
+# Variables that have another value now are put into the workspace: what they were before, as
 # node_restore() takes it.
 set_globals <- function(values) {
   g <- globalenv()

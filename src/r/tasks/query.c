@@ -159,7 +159,7 @@ SEXP ffi_job_stream(SEXP job) {
   return out;
 }
 
-/* What it works with, for R/task-failed.R: kept until it is given up. */
+/* The values that it works with, for R/task-failed.R: kept until it is given up. */
 SEXP ffi_job_keep(SEXP job, SEXP work) {
   clu_job_get(job);
   SET_VECTOR_ELT(R_ExternalPtrProtected(job), 5, work);
