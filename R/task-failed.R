@@ -34,7 +34,7 @@ work_of <- function(job) {
   work
 }
 
-# Of a long list a part is looked at: to count all of it takes longer than its failure.
+# A part of a long list is looked at: to count all of it takes longer than its failure.
 size_of_elements <- function(x) {
   n <- length(x)
   if (n <= 1000L) return(as.double(utils::object.size(x)))
