@@ -22,8 +22,8 @@
 #'
 #' @section What it is: A cluster of [available_cores()] nodes of a fork server at most, as
 #'   [make_cluster()] makes by default. All guarantees of [cluster_map()] hold.
-#'   * It starts with 4 nodes, or with as many as a map has elements, and grows while tasks wait, see
-#'     *A cluster that grows and shrinks* of [make_cluster()].
+#'   * It starts with 4 nodes, or with as many as a map has elements, and grows while tasks wait,
+#'     see *A cluster that grows and shrinks* of [make_cluster()].
 #'   * Its nodes have the working directory, environment variables and [.libPaths()] that the
 #'     session has when it is used. Where these have changed, the nodes are made anew.
 #'   * While its first nodes start, [cluster_map()] and its relatives copy what is large among

@@ -12,8 +12,8 @@
  *
  * Besides, a session may be polite (option clutch.polite): then no more of its nodes compute than
  * there are cores that others leave free. Linux tells for how long some process had to wait for a
- * core: where that is more than a tenth of the time, one node less may compute, and where it is less
- * than a fortieth, one more. Other systems tell the load.
+ * core: where that is more than a tenth of the time, one node less may compute, and where it is
+ * less than a fortieth, one more. Other systems tell the load.
  */
 #include "core/base/budget.h"
 
@@ -22,11 +22,11 @@
 #include "core/base/os-machine.h"
 #include "core/tasks/engine-private.h"
 
-#define ASK_EVERY 5000000   /* ns between two looks for tokens, while there are too few */
-#define KEEP 5000000        /* ns that tokens are kept without use */
-#define LOOK_EVERY 20000000 /* ns between two looks of the thread at what is held */
+#define ASK_EVERY 5000000      /* ns between two looks for tokens, while there are too few */
+#define KEEP 5000000           /* ns that tokens are kept without use */
+#define LOOK_EVERY 20000000    /* ns between two looks of the thread at what is held */
 #define POLITE_EVERY 500000000 /* ns between two looks at what others leave free */
-#define STALLED_MUCH 0.1 /* of the time some process had to wait for a core */
+#define STALLED_MUCH 0.1       /* of the time some process had to wait for a core */
 #define STALLED_LITTLE 0.025
 
 static int need_of(const clu_engine *t) {

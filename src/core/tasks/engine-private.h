@@ -222,10 +222,10 @@ struct clu_engine_grow {
 };
 
 struct clu_engines_polite {
-  int cores;        /* of this machine that the session may use; 0: it is not polite */
-  int most;         /* so many nodes may compute now */
-  uint64_t looked;  /* when that was found out, */
-  int64_t stalled;  /* and what clu_os_cpu_stalled() was then */
+  int cores;       /* of this machine that the session may use; 0: it is not polite */
+  int most;        /* so many nodes may compute now */
+  uint64_t looked; /* when that was found out, */
+  int64_t stalled; /* and what clu_os_cpu_stalled() was then */
 };
 
 /* limits.c */

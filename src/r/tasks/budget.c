@@ -30,7 +30,7 @@ SEXP ffi_memory_budget(SEXP bytes) {
   return R_NilValue;
 }
 
-/* Whether no more nodes compute than there are cores that others leave free. */
+/* From now on no more nodes compute than there are cores that others leave free, if `polite`. */
 SEXP ffi_polite(SEXP polite) {
   clu_need_session();
   clu_engines_set_polite(clu_tasks_all(), Rf_asLogical(polite) == TRUE);
