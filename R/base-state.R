@@ -20,6 +20,7 @@
 #   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
 #                        adapt-mirai.R and adapt-crew.R
 #   otel, trace_provider, tracer, traces, spans, has_spans    see event-otel.R
+#   failed       the last map or task that has failed, or its size: see task-failed.R
 #   listeners    who hears of events, by name, see event-tell.R
 #   log, log_failed    the file of the log, and what cannot be written to, see event-log.R
 #   machine_memory    MB of this machine, see trace-memory.R

@@ -74,6 +74,7 @@ new_journal_record <- function(o, f, more, needs, n) {
     path = path, ptr = open_journal(path, o$journal_sync), n = n,
     first = 0, # elements so far
     errors = o$journal_errors == "keep",
+    later = !is.null(o$reduce), # values that the journal has are read when they are combined
     draws = takes_state(functions),
     packages = packages_of(functions, needs, o)
   ), parent = emptyenv())
@@ -374,7 +375,7 @@ job_record <- function(record, mine, key, parts, seed, o, label = journal_label(
 # See ffi_job_record().
 record_numbers <- function(record) {
   as.double(c(record$number, record$run, record$first, record$draws, record$errors,
-              isTRUE(record$only)))
+              isTRUE(record$only), isTRUE(record$later)))
 }
 
 # A job that has not begun takes what the journal has of its elements, and records the others.

@@ -25,11 +25,14 @@ map_arguments <- alist(
   .journal_errors = "again",
   .detach = FALSE,
   .pointers = "error",
+  .reduce = NULL,
+  .init = , # nolint: spaces_inside_linter.
   .env = parent.frame()
 )
 
 # The options among them have these values. Their names are without the dot.
-option_defaults <- lapply(map_arguments[!names(map_arguments) %in% c(".more", ".env")], eval)
+no_options <- c(".more", ".reduce", ".init", ".env")
+option_defaults <- lapply(map_arguments[!names(map_arguments) %in% no_options], eval)
 names(option_defaults) <- sub(".", "", names(option_defaults), fixed = TRUE)
 
 # These of them make sense for one task, too. Submitted tasks have them in this order.

@@ -11,19 +11,26 @@ map_here <- function(elements, f, more, o) {
   names(values) <- names(elements)
   if (!is.null(o$seed)) {
     old <- session_seed()
-    on.exit(put_session_seed(old))
+    on.exit(put_session_seed(old)) # what it is then
   }
   call <- caller_here(f, more, o$on_error == "continue")
+  reduce <- o$reduce
   stream <- o$seed
   for (i in seq_along(elements)) {
     if (!is.null(stream)) put_session_seed(c(LECUYER, stream))
     value <- call(elements[[i]], i)
-    if (!is.null(value)) values[[i]] <- value
+    if (!is.null(reduce) && !inherits(value, "clutch_task_error")) {
+      if (!is.null(stream)) put_session_seed(old)
+      reduce_values(reduce, list(value))
+      if (!is.null(stream)) old <- session_seed()
+    } else if (!is.null(value)) {
+      values[[i]] <- value
+    }
     if (!is.null(stream)) stream <- .Call(ffi_stream_jump, stream, 1)
   }
   failed <- which(vapply(values, inherits, NA, "clutch_task_error"))
   if (length(failed)) warn_failed(values, failed, length(values))
-  values
+  if (is.null(reduce)) values else reduced(reduce)
 }
 
 LECUYER <- 10407L # the first number of .Random.seed: the generators of elements

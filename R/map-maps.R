@@ -114,6 +114,21 @@
 #'   Failed elements are computed again. Results are safe from the end of the session 20 ms after
 #'   they have come, and from the end of the machine `.journal_sync` seconds later. One session at a
 #'   time may write to a journal. See [journal_read()].
+#' @section Results combined: With `.reduce = f` the value of `cluster_map(cl, x, g)` is that of
+#'   `Reduce(f, lapply(x, g))`, to the last bit, and with `.init` that of
+#'   `Reduce(f, lapply(x, g), .init)`. `f` is called in the session, in the order of the elements:
+#'   with what it has returned so far, and the next result. That happens as results come, and each
+#'   is let go then.
+#'
+#'   Results that have come before one whose turn is earlier wait. Where they have more than
+#'   `clutch.reduce_ahead` bytes (see [clutch-options]) no further element is begun before that one
+#'   has come; what nodes have by then still comes. So a map over any number of large results needs
+#'   memory for the combined value, for these bytes, and for a few results of each node.
+#'
+#'   Errors are as without, also those of `f`. With `.on_error = "continue"` elements that have
+#'   failed are left out. Results that a journal has are read one by one. `cluster_map2()`,
+#'   `cluster_pmap()` and `cluster_imap()` have it, too; `.detach`, and variants with a type or
+#'   without values, have not.
 #' @section Detached maps: With `.detach = TRUE` the map returns at once, and goes on when the
 #'   session ends. The value is a handle, for [collect()] and [cancel()]. See [cluster_jobs()].
 #' @section Without nodes: With `cl = "here"` the elements are done in this session, one after the
@@ -190,9 +205,15 @@
 #'   which [register_travel()] knows nothing, is an error of class `clutch_pointer` before anything
 #'   starts. In a result it is the error of the element. `"warn"`: a warning. `"allow"`: nothing is
 #'   said. The pointer is nil where it arrives.
+#' @param .reduce function of two values, its name, or a formula: it combines the results, see
+#'   *Results combined*. `NULL`: they are not.
+#' @param .init any value: the first argument of the first call of `.reduce`. Where it is not given,
+#'   that is the first result.
 #' @param .env environment in which a name given as `.f` and names in `.globals` are looked up: by
 #'   default the caller's.
 #' @return
+#' * `cluster_map()` and others with `.reduce`: what that has returned last, or its one argument.
+#'   Where there is none, `list()`, as of [Reduce()].
 #' * `cluster_map()`: list with one value for each element, and the names of `.x`.
 #' * `cluster_map_dbl()`, `_int()`, `_chr()`, `_lgl()`: vector with one value for each element, and
 #'   the names of `.x`.
@@ -239,6 +260,7 @@
 #' cluster_map(cl, 1:3, function(x, power) x^power, power = 2)
 #' cluster_map_dbl(cl, 1:3, function(x) rnorm(1, x), .seed = 42)
 #' cluster_map_dfr(cl, 1:2, function(i) data.frame(i = i, square = i^2))
+#' cluster_map(cl, 1:4, function(i) rep(i, 3), .reduce = `+`)
 #'
 #' # errors
 #' tryCatch(cluster_map(cl, list(1, "a"), log), clutch_task_error = function(e) e$element)

@@ -47,6 +47,8 @@
 #'       maps go on without the session.}
 #'     \item{`clutch.progress`}{`TRUE` or `FALSE`; by default a map shows a bar in an interactive
 #'       session when it takes longer than a second.}
+#'     \item{`clutch.reduce_ahead`}{number of bytes, 0 or more; default 256e6. How much memory
+#'       results may have that wait until `.reduce` combines them.}
 #'     \item{`clutch.chunk`}{number of elements, 1 or more; by default the measured times say. How
 #'       many elements travel together.}
 #'   }

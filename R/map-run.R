@@ -29,6 +29,7 @@ run_map_in <- function(span, cl, elements, f, more, o, env) {
   }
   job <- job_new(t, traced_function(f, span), elements, more, needs, o)
   on.exit(.Call(ffi_job_end, job, 0.08), add = TRUE, after = FALSE)
+  if (!is.null(o$reduce)) reduce_in_order(job, o)
   if (!is.null(record)) {
     journal_attach(record, job, elements)
     tell_kept(record)
@@ -51,6 +52,7 @@ finish_map <- function(t, job, elements, o, bar) {
   tell_shortage(job)
   if (is.null(values)) values <- values_or_errors(t, job, n)
   if (!is.null(o$record)) count_run(o$record)
+  if (!is.null(o$reduce)) return(reduced(o$reduce))
   if (!is.null(names(elements))) names(values) <- names(elements)
   values
 }
@@ -84,6 +86,7 @@ run_plain_map <- function(cl, elements, f, code) {
   on.exit(.Call(ffi_job_end, job, 0.08))
   values <- .Call(ffi_map_values, job)
   if (!is.null(values)) return(values)
+  .Call(ffi_job_keep, job, list(f, NULL, list(globals = globals), elements, NULL))
   finish_map(info_of(cl)$tasks, job, elements, checked_defaults, no_bar)
 }
 
@@ -96,7 +99,7 @@ drive_map <- function(t, job, n, o, bar) {
   repeat {
     event <- task_step(t, job, slice, known)
     if (!is.null(o$record)) check_journal(o$record)
-    if (event == "done" && !bar$on) {
+    if (event == "done" && !bar$on && is.null(o$reduce)) {
       values <- .Call(ffi_job_plain_values, job)
       if (!is.null(values)) return(values)
     }
@@ -109,6 +112,7 @@ drive_map <- function(t, job, n, o, bar) {
       known <- known + length(f$element)
     }
     if (o$relay == "ordered") shown <- relay_ready(t, job, shown, bar = bar)
+    if (!is.null(o$reduce)) reduce_ready(job, o)
     if (bar$on) progress_show(bar, n - .Call(ffi_job_state, job)$left, known)
     if (event == "done") return(NULL)
   }
@@ -130,7 +134,8 @@ stop_map <- function(t, job, f, known, shown, o, bar) {
   k <- which.min(f$element)
   element <- f$element[[k]]
   if (o$relay == "ordered") relay_failed(t, job, shown, element, bar)
-  stop(task_error(t, f, k, .Call(ffi_job_values, job)$values[[element]]))
+  value <- .Call(ffi_job_values, job)$values[[element]]
+  stop(task_error(t, f, k, value, work = work_of(job)))
 }
 
 # The failures known when all before the first of them has ended, or 20 ms after it was known: which
@@ -157,9 +162,10 @@ map_values <- function(t, job, n, failures) {
   # or NULL would stand for a value that was lost
   if (.Call(ffi_job_ready, job) < n) throw("memory", "not enough memory for the results")
   values <- .Call(ffi_job_values, job)$values
+  work <- if (length(failures$element)) work_of(job)
   for (k in seq_along(failures$element)) {
     element <- failures$element[[k]]
-    values[[element]] <- task_error(t, failures, k, values[[element]])
+    values[[element]] <- task_error(t, failures, k, values[[element]], work = work)
   }
   values
 }

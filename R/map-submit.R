@@ -152,9 +152,9 @@ cluster_submit_call <- new_submit(alist(cl = , f = , args = list()), function() 
 })
 
 # A name is not what a map would extract: a misspelt one is an error.
-function_to_call <- function(f, env) {
+function_to_call <- function(f, env, what = "`f`") {
   if (is.function(f) || inherits(f, "formula")) return(as_task_function(f, env))
-  check_needed(f, "`f`", is.character, "a function, the name of one, or a formula")
+  check_needed(f, what, is.character, "a function, the name of one, or a formula")
   named <- get0(f, envir = env, mode = "function")
   if (is.null(named)) throw("argument", sprintf("there is no function '%s'", f))
   named

@@ -48,10 +48,11 @@ outcome_of <- function(x) {
   failures <- .Call(ffi_job_failures, x$job, 0)
   value <- answer$values[[1L]]
   x$log <- answer$logs[[1L]]
+  work <- if (length(failures$element)) work_of(x$job)
   .Call(ffi_job_end, x$job, 0)
   if (isTRUE(x$cancelled)) return(list(error = cancelled_error(x)))
   if (!length(failures$element)) return(list(value = value))
-  list(error = task_error(x$scheduler, failures, 1L, value, label_of(x)))
+  list(error = task_error(x$scheduler, failures, 1L, value, label_of(x), work))
 }
 
 cancelled_error <- function(x) {

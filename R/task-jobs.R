@@ -97,6 +97,7 @@ attach_node <- function(t, rank) {
 # R/task-job-label.R.
 job_new <- function(t, fun, elements, more, needs, o) {
   on_way <- NULL
+  work <- list(fun, more, needs, elements, o$packages) # see task-failed.R
   if (isTRUE(needs$has_pointer)) {
     on_way <- on_their_way(fun, elements, more, needs$globals, o$pointers)
     elements <- on_way$elements
@@ -127,6 +128,7 @@ job_new <- function(t, fun, elements, more, needs, o) {
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)
   only <- if (length(t$ranks) < nodes_at_start(t$info)) as.integer(t$ranks)
   job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only)
+  .Call(ffi_job_keep, job, work)
   if (!is.null(handler)) .Call(ffi_job_hear, job, handler)
   if (!is.null(o$called)) .Call(ffi_job_name, job, o$called[[1L]], o$called[[2L]])
   if (.Call(ffi_job_size, job) > o$max_size) warn_size(job, fun, more, needs$globals, o$max_size)

@@ -43,9 +43,10 @@ map       base code journal event task cluster detach
 runner    base node start journal task cluster detach map
 parallel  base machine plan launch task cluster
 trace     base machine task cluster
-view      base socket observer plan event launch hosts task cluster trace
+view      base socket observer plan event launch hosts task cluster detach trace
 profile   base code plan launch task cluster parallel view
-adapt     base machine code journal socket start plan event launch task cluster map parallel view
+debug     base node launch task cluster map view
+adapt base machine code journal socket start plan event launch task cluster detach map parallel view
 zzz       base code start event launch task parallel adapt
 "
 

@@ -99,6 +99,27 @@ TEST(what_was_taken_back_leaves_first_and_in_its_order) {
   clu_pending_fini(&q);
 }
 
+TEST(what_has_to_stay_leaves_when_it_may) {
+  clu_pending q;
+  clu_pending_init(&q, 20);
+  CHECK(takes(&q, 12, -1, 0, 12));
+  CHECK_INT_EQ(clu_pending_return(&q, 3, 2), CLU_OK);
+  CHECK_INT_EQ(clu_pending_return(&q, 8, 2), CLU_OK); /* above what may leave first */
+  q.until = 4;
+  CHECK(clu_pending_offers(&q) && clu_pending_has_plain(&q));
+  CHECK(takes(&q, 9, -1, 3, 1));
+  CHECK(!clu_pending_offers(&q) && !clu_pending_take(&q, 9, -1, &got));
+  CHECK_INT_EQ(clu_pending_retry(&q, 11, 1, 7), CLU_OK); /* a retry leaves at any time */
+  CHECK(clu_pending_offers(&q) && takes(&q, 9, -1, 11, 1));
+  q.until = 14;
+  CHECK(takes(&q, 9, -1, 8, 2) && takes(&q, 9, -1, 4, 1) && takes(&q, 9, -1, 12, 2));
+  CHECK(!clu_pending_has(&q, -1));
+  q.until = UINT64_MAX;
+  CHECK(takes(&q, 9, -1, 14, 6) && !clu_pending_offers(&q));
+  CHECK_INT_EQ(q.waiting, 0);
+  clu_pending_fini(&q);
+}
+
 TEST(a_retry_leaves_before_all_else_but_not_to_its_node) {
   clu_pending q;
   clu_pending_init(&q, 5);

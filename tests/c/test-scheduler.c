@@ -24,6 +24,29 @@ TEST(one_by_one_with_a_second_one_waiting) {
   clu_sched_free(s);
 }
 
+TEST(tasks_that_have_to_wait_do_not_keep_other_jobs_from_theirs) {
+  clu_sched *s = clu_sched_new(1000);
+  clu_claim w = 0;
+  clu_job *held = job(s, 3, 0, 1, 0), *other = job(s, 1, 0, 1, 0);
+  clu_job_until(s, held, 1);
+  clu_sched_node_up(s, 0, &w);
+  CHECK(sends(s, 0, 0, 1, 1) && act.job == held);
+  CHECK(sends(s, 0, 0, 1, 2) && act.job == other);
+  CHECK(clu_claim_start(&w, 1) && clu_claim_start(&w, 2));
+  CHECK_INT_EQ(clu_sched_answer(s, 0, 1, 0, 5000, 0, &end), 1);
+  CHECK(next_is(s, 0, CLU_ACT_NONE));
+  CHECK_INT_EQ(clu_sched_wanted(s), 0);
+  CHECK(clu_sched_desired(s, 0, 1) == 0);
+  clu_job_until(s, held, UINT64_MAX);
+  CHECK(sends(s, 0, 1, 1, 3) && act.job == held);
+  /* what waits ends when its nodes are gone for good, whether it might have left or not */
+  clu_job_until(s, held, 0);
+  clu_job_fail_pending(s, held, 7);
+  CHECK(clu_sched_ended(s, &end) && end.task == 2 && end.cause == 7);
+  CHECK_INT_EQ(clu_job_left(held), 1);
+  clu_sched_free(s);
+}
+
 /* Nobody may ask again for long: the session computes. */
 TEST(who_has_nothing_to_do_is_served_before_who_has_only_room) {
   clu_sched *s = clu_sched_new(1000);

@@ -78,6 +78,7 @@ void clu_sched_retry(clu_sched *s, clu_job *j, uint64_t task, int last, uint32_t
 
 void clu_sched_clear_pending(clu_sched *s, clu_job *j, const int *cause) {
   clu_taken x;
+  j->pending.until = UINT64_MAX;
   while (cause && clu_pending_take(&j->pending, UINT32_MAX, -1, &x))
     for (uint32_t k = 0; k < x.n; k++)
       clu_sched_end_without(s, CLU_END_DIED, j, x.first + k, x.last, x.attempt - 1, *cause);

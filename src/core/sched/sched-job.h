@@ -9,11 +9,11 @@
 
 #include "core/sched/sched-state.h"
 
-/* Its place among those of its group that have tasks which wait, or none there: as its pending
+/* Its place among those of its group that have tasks which may leave, or none there: as its pending
  * tasks say. */
 void clu_sched_job_move(clu_sched *s, clu_job *j);
 static inline void clu_sched_job_enlist(clu_sched *s, clu_job *j) {
-  if (clu_list_has(&j->waiting) != (j->pending.waiting > 0)) clu_sched_job_move(s, j);
+  if (clu_list_has(&j->waiting) != clu_pending_offers(&j->pending)) clu_sched_job_move(s, j);
 }
 /* The group for these flags, which belong to it then; NULL without memory. */
 clu_group *clu_sched_group(clu_sched *s, unsigned char *only, int nonly, int needs_caller);

@@ -165,6 +165,11 @@ static void find_longest(clu_sched *s, uint64_t now) {
   }
 }
 
+/* Its tasks that have not ended, but for those that wait for something else than nodes. */
+static uint64_t may_leave(const clu_job *j) {
+  return clu_pending_offers(&j->pending) ? j->left : j->left - j->pending.waiting;
+}
+
 double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target) {
   double nodes = 0;
   find_longest(s, now);
@@ -173,7 +178,7 @@ double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target) {
     uint64_t time = j->spec.n == 1 ? j->group->time : j->time, longest = *longest_of(j);
     if (j->group->only) continue;
     if (longest > time) time = longest;
-    nodes += (double)j->left * (time < target ? (double)time / (double)target : 1);
+    nodes += (double)may_leave(j) * (time < target ? (double)time / (double)target : 1);
   }
   return nodes;
 }

@@ -39,6 +39,7 @@ static clu_retry *retry_at(const clu_pending *q, size_t k) {
 void clu_pending_init(clu_pending *q, uint64_t total) {
   memset(q, 0, sizeof *q);
   q->total = q->waiting = total;
+  q->until = UINT64_MAX;
 }
 
 void clu_pending_fini(clu_pending *q) {
@@ -109,6 +110,17 @@ static size_t find_retry(const clu_pending *q, int avoid) {
   return k;
 }
 
+/* Which of those that were taken back leave next, counted from 1; 0: none may. */
+static size_t find_returned(const clu_pending *q) {
+  size_t k = q->nreturned;
+  while (k > 0 && q->returned[k - 1].first >= q->until) k--;
+  return k;
+}
+
+int clu_pending_has_plain(const clu_pending *q) {
+  return find_returned(q) || (q->next < q->total && q->next < q->until);
+}
+
 int clu_pending_has(const clu_pending *q, int avoid) {
   return clu_pending_has_plain(q) || find_retry(q, avoid) < clu_fifo_length(&q->retries);
 }
@@ -127,24 +139,33 @@ static int take_retry(clu_pending *q, int avoid, clu_taken *out) {
   return 1;
 }
 
+static uint32_t least(uint64_t n, uint64_t most) { return (uint32_t)(n < most ? n : most); }
+
+/* The first tasks of the range with number `k`. */
+static void take_returned(clu_pending *q, size_t k, uint32_t most, clu_taken *out) {
+  clu_range *r = &q->returned[k];
+  uint64_t may = q->until - r->first;
+  out->first = r->first;
+  out->n = least(r->n < may ? r->n : may, most);
+  r->first += out->n;
+  r->n -= out->n;
+  if (r->n > 0) return;
+  memmove(r, r + 1, (--q->nreturned - k) * sizeof *r);
+}
+
 int clu_pending_take(clu_pending *q, uint32_t most, int avoid, clu_taken *out) {
+  size_t k;
   if (clu_fifo_length(&q->retries) && take_retry(q, avoid, out)) {
     q->waiting--;
     return 1;
   }
   out->attempt = 1;
   out->last = -1;
-  if (q->nreturned) {
-    clu_range *r = &q->returned[q->nreturned - 1];
-    out->first = r->first;
-    out->n = r->n < most ? (uint32_t)r->n : most;
-    r->first += out->n;
-    r->n -= out->n;
-    if (r->n == 0) q->nreturned--;
-  } else if (q->next < q->total) {
-    uint64_t left = q->total - q->next;
+  if ((k = find_returned(q)) > 0) {
+    take_returned(q, k - 1, most, out);
+  } else if (q->next < q->total && q->next < q->until) {
     out->first = q->next;
-    out->n = left < most ? (uint32_t)left : most;
+    out->n = least((q->total < q->until ? q->total : q->until) - q->next, most);
     q->next += out->n;
   } else {
     return 0;

@@ -46,6 +46,7 @@ typedef struct clu_range {
  * from a node that had not begun them, or are to be tried again since their node died. */
 typedef struct clu_pending {
   uint64_t total, next;
+  uint64_t until;      /* those from this number on stay here; UINT64_MAX: none has to */
   uint64_t waiting;    /* how many wait, of the three kinds together */
   clu_range *returned; /* a stack, so that they leave before what never left, and in their order */
   size_t nreturned, capreturned;
@@ -91,13 +92,15 @@ static inline int clu_pending_first_avoids(const clu_pending *q) {
              ? ((clu_retry *)clu_fifo_at(&q->retries, 0, sizeof(clu_retry)))->last
              : -1;
 }
-/* Tells whether a task waits that any node may have: no retry. */
-static inline int clu_pending_has_plain(const clu_pending *q) {
-  return q->nreturned || q->next < q->total;
-}
+/* Tells whether a task waits that any node may have now: no retry, and before `until`. */
+int clu_pending_has_plain(const clu_pending *q);
 /* Tells whether a task waits, others than retries that must not meet node `avoid` (-1: all
  * count). */
 int clu_pending_has(const clu_pending *q, int avoid);
+/* Tells whether a task waits that some node may have now. */
+static inline int clu_pending_offers(const clu_pending *q) {
+  return q->waiting > 0 && (q->until == UINT64_MAX || clu_pending_has(q, -1));
+}
 /* Takes at most `most` of them: first a retry, then what was taken back, then what never left. 1,
  * or 0: none. */
 int clu_pending_take(clu_pending *q, uint32_t most, int avoid, clu_taken *out);

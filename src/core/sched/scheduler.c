@@ -98,6 +98,12 @@ void clu_job_fail_pending(clu_sched *s, clu_job *j, int cause) {
   clu_sched_clear_pending(s, j, &cause);
 }
 
+void clu_job_until(clu_sched *s, clu_job *j, uint64_t until) {
+  if (j->pending.until == until) return;
+  j->pending.until = until;
+  clu_sched_job_enlist(s, j);
+}
+
 void clu_job_free(clu_sched *s, clu_job *j, uint64_t now) {
   clu_job_cancel(s, j, now);
   for (size_t k = 0; k < clu_fifo_length(&s->ended); k++) {

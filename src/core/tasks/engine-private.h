@@ -1,8 +1,9 @@
 /* The insides of an engine, for the files of this folder and for tests only.
  *
  * Each file writes the part of clu_engine that has its name; others read it. Files, each knows only
- * those before it: wake, memory-history, trace <- notes <- record <- jobs <- room <- results,
- * limits, cores, send <- deaths <- attach <- grow <- idle, turn <- engine, job-life <- away.
+ * those before it: wake, memory-history, trace <- notes <- record, order <- jobs <- room <-
+ * results, limits, cores, send <- deaths <- attach <- grow <- idle, turn <- engine, job-life <-
+ * away.
  *
  * Nodes are found by clu_task_node.node, and never by what the caller has of them. That pointer
  * goes when the node is freed or replaced.
@@ -96,6 +97,14 @@ typedef struct clu_job_room {
   int64_t limit;     /* bytes that all may have */
 } clu_job_room;
 
+/* Of a job whose results are wanted in order. order.c */
+typedef struct clu_job_order {
+  uint32_t *sizes; /* by task: of its result, in units; 0: it has none yet. NULL: in any order */
+  uint64_t bytes;  /* of those that have come and were not let go */
+  uint64_t most;   /* of these, before tasks wait */
+  uint64_t gone;   /* so many at the beginning were let go */
+} clu_job_order;
+
 struct clu_task_job {
   clu_task_job *next, *prev; /* in the list of those that are begun */
   void *caller;
@@ -120,7 +129,8 @@ struct clu_task_job {
   clu_task_failure *failures;
   size_t nfailures, capfailures;
   uint64_t answered, bytes_in;
-  unsigned char *ended; /* a flag a task */
+  unsigned char *ended; /* by task: 1: its value is with the caller; 2: it has failed */
+  clu_job_order order;
   int out_of_memory;    /* there was none for a result, or a failure */
   uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
   int shown;            /* its place in the view of its cluster */
@@ -334,6 +344,14 @@ void clu_engine_take_endings(clu_engine *t);
 /* Takes it out of scheduler and engine. */
 void clu_task_job_detach(clu_task_job *j);
 void clu_task_job_unpin(clu_task_job *j);
+
+/* ---- order.c ---- */
+
+/* A result of so many bytes has come. */
+void clu_task_job_order_came(clu_task_job *j, uint64_t task, size_t bytes);
+/* Tells whether much waits although it could be let go. */
+int clu_task_job_has_much(const clu_task_job *j);
+void clu_task_job_order_free(clu_task_job *j);
 
 /* ---- results.c ---- */
 

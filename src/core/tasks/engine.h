@@ -188,6 +188,7 @@ enum clu_engine_event {
   CLU_EVENT_NOTES,   /* hear of what was noted: clu_engine_notes() */
   CLU_EVENT_RELAY,   /* repeat what tasks have said: clu_task_job_next_relay() */
   CLU_EVENT_FAILED,  /* hear of failures: clu_task_job_failures() */
+  CLU_EVENT_READY,   /* take what is ready: clu_task_job_let_go() */
   CLU_EVENT_DONE,    /* all tasks of the job have ended */
   CLU_EVENT_NO_NODE, /* no node is there that may do it */
   CLU_EVENT_TIME_UP
@@ -327,6 +328,8 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
                                void *caller);
 /* Another stream, of a job that has not begun. */
 void clu_task_job_seed(clu_task_job *j, const uint32_t seed[6]);
+/* Returns that stream, six numbers; NULL: its tasks have none of their own. */
+const uint32_t *clu_task_job_stream(const clu_task_job *j);
 /* Gives a name to a job that has not begun. CLU_OK or CLU_NOMEM. */
 int clu_task_job_name(clu_task_job *j, const char *label);
 typedef struct clu_task_recorded {
@@ -404,8 +407,18 @@ void clu_task_job_has_value(clu_task_job *j, uint64_t task);
 int clu_task_job_has_ended(const clu_task_job *j, uint64_t task);
 /* How many tasks at the beginning have. */
 uint64_t clu_task_job_ready(clu_task_job *j);
+/* Whether it has failed. */
+int clu_task_job_has_failed(const clu_task_job *j, uint64_t task);
 /* Whether some result or failure of it was lost for want of memory. */
 int clu_task_job_is_incomplete(const clu_task_job *j);
+
+/* Of a job that has not begun: its results are wanted in the order of its tasks. Where results that
+ * have come and were not let go have more than `most` bytes, only the task that is next is handed
+ * out. CLU_OK or CLU_NOMEM. */
+int clu_task_job_in_order(clu_task_job *j, uint64_t most);
+/* So many tasks at the beginning are done with; how many are. */
+void clu_task_job_let_go(clu_task_job *j, uint64_t n);
+uint64_t clu_task_job_gone(const clu_task_job *j);
 
 typedef struct clu_task_failure {
   uint64_t task;

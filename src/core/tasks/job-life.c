@@ -64,6 +64,8 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
   return j;
 }
 
+const uint32_t *clu_task_job_stream(const clu_task_job *j) { return j->seeded ? j->seed : NULL; }
+
 void clu_task_job_seed(clu_task_job *j, const uint32_t seed[6]) {
   memcpy(j->seed, seed, sizeof j->seed);
   j->seeded = 1;

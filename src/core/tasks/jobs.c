@@ -69,7 +69,7 @@ void clu_task_job_fail(clu_task_job *j, const clu_ended *x) {
   }
   j->failures = more;
   f = &j->failures[j->nfailures++];
-  j->ended[x->task] = 1;
+  j->ended[x->task] = 2;
   f->task = x->task;
   f->why = x->why;
   f->cause = x->cause;
@@ -166,6 +166,7 @@ static void job_free(clu_task_job *j) {
   clu_facts_unref(j->facts);
   clu_recording_free(j->recording);
   free(j->spec.only);
+  clu_task_job_order_free(j);
   free(j->sent_to);
   free(j->ended);
   for (size_t i = 0; i < j->nfailures; i++) clu_blob_unref(j->failures[i].stack);
@@ -206,8 +207,10 @@ clu_task_counts clu_task_job_counts(const clu_task_job *j) {
   return c;
 }
 
-void clu_task_job_has_value(clu_task_job *j, uint64_t task) { j->ended[task] = 1; }
+void clu_task_job_has_value(clu_task_job *j, uint64_t task) { j->ended[task] |= 1; }
 int clu_task_job_has_ended(const clu_task_job *j, uint64_t task) { return j->ended[task]; }
+
+int clu_task_job_has_failed(const clu_task_job *j, uint64_t task) { return j->ended[task] & 2; }
 
 uint64_t clu_task_job_ready(clu_task_job *j) {
   while (j->ready < j->n && j->ended[j->ready]) j->ready++;

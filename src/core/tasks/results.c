@@ -47,6 +47,7 @@ static void note_answer(clu_engine *t, const clu_ended *x, uint32_t flags, uint6
   if (t->nodes[x->node].room.peak) clu_task_node_room_ended(&t->nodes[x->node], j);
   clu_engine_remember(t, j, x, &r);
   clu_task_job_finish(j, began + took);
+  clu_task_job_order_came(j, x->task, bytes);
   if (x->why == CLU_END_ANSWER) {
     clu_task_job_uncount(j);
     j->answered++;

@@ -85,6 +85,7 @@ int clu_engine_event(const clu_engine *t, const clu_task_job *j, size_t known) {
   if (j->relays.first && !j->is_hearing) return CLU_EVENT_RELAY;
   if (j->nfailures > known) return CLU_EVENT_FAILED;
   if (!j->job || clu_job_left(j->job) == 0) return CLU_EVENT_DONE;
+  if (clu_task_job_has_much(j)) return CLU_EVENT_READY;
   if (!clu_job_has_node(t->sched, j->job)) return CLU_EVENT_NO_NODE;
   return CLU_EVENT_NONE;
 }

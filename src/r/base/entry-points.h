@@ -37,6 +37,7 @@
   IN_TURN(ffi_journal_object, 2, (SEXP x, SEXP at))                                              \
   IN_TURN(ffi_journal_rows, 1, (SEXP x))                                                         \
   IN_TURN(ffi_journal_values, 5, (SEXP journal, SEXP keys, SEXP as, SEXP seed, SEXP wants))      \
+  IN_TURN(ffi_journal_kept, 2, (SEXP x, SEXP kept))                                              \
   IN_TURN(ffi_job_record, 5, (SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed))         \
   PLAIN(ffi_key, 3, (SEXP x, SEXP start, SEXP all))                                              \
   PLAIN(ffi_element_keys, 2, (SEXP elements, SEXP start))                                        \
@@ -151,8 +152,13 @@
   IN_TURN(ffi_job_ready, 1, (SEXP job))                                                          \
   IN_TURN(ffi_job_values, 1, (SEXP job))                                                         \
   IN_TURN(ffi_job_plain_values, 1, (SEXP job))                                                   \
+  IN_TURN(ffi_job_in_order, 2, (SEXP job, SEXP bytes))                                           \
+  IN_TURN(ffi_job_let_go, 1, (SEXP job))                                                         \
   IN_TURN(ffi_job_size, 1, (SEXP job))                                                           \
   IN_TURN(ffi_job_failures, 2, (SEXP job, SEXP from))                                            \
+  IN_TURN(ffi_job_stream, 1, (SEXP job))                                                         \
+  IN_TURN(ffi_job_keep, 2, (SEXP job, SEXP work))                                                \
+  IN_TURN(ffi_job_kept, 1, (SEXP job))                                                           \
   IN_TURN(ffi_job_hear, 2, (SEXP job, SEXP handler))                                             \
   IN_TURN(ffi_job_handler, 1, (SEXP job))                                                        \
   IN_TURN(ffi_job_hearing, 2, (SEXP job, SEXP now))                                              \

@@ -7,6 +7,7 @@
 #include "core/wire/task-message.h"
 #include "r/journal/keys.h"
 #include "r/serialize/serialize.h"
+#include "r/serialize/travel.h"
 #include "r/tasks/tasks.h"
 #include "r/base/turn.h"
 
@@ -275,6 +276,7 @@ typedef struct finding {
   uint32_t seed[6];
   uint64_t seed_at; /* the element whose stream that is, from 0 */
   int seeded, drew, errors;
+  int later; /* values are read when they are wanted: ffi_journal_kept() */
   clu_task_recorded as;
 } finding;
 
@@ -318,6 +320,43 @@ static uint64_t find_usable(finding *f, R_xlen_t i, clu_record *r, int *is_error
   return at;
 }
 
+static SEXP kept_symbol(void) { return Rf_install("clutch_kept"); }
+
+/* Stands for the object of the record at `at`. */
+static SEXP kept_at(uint64_t at) {
+  return R_MakeExternalPtr((void *)(uintptr_t)at, kept_symbol(), R_NilValue);
+}
+
+/* The value that this stands for; anything else stands for itself. */
+SEXP ffi_journal_kept(SEXP x, SEXP kept) {
+  clu_journal *j = get(x);
+  clu_record r;
+  uint64_t at;
+  SEXP value;
+  if (TYPEOF(kept) != EXTPTRSXP || R_ExternalPtrTag(kept) != kept_symbol()) return kept;
+  at = (uint64_t)(uintptr_t)R_ExternalPtrAddr(kept);
+  if (clu_journal_get(j, at, &r) != CLU_OK) clu_raise("journal", "the journal cannot be read");
+  value = PROTECT(object_at(j, at, &r));
+  if (r.flags & CLU_RECORD_LOG) value = VECTOR_ELT(value, 0);
+  UNPROTECT(1);
+  return clu_is_packed(value) ? clu_unpack("unpack_result", value) : value;
+}
+
+/* Takes what has the value of element `i` into the job: its log at once, the value later. */
+static void take_later(finding *f, clu_task_job *job, SEXP prot, R_xlen_t i, uint64_t at,
+                       const clu_record *r) {
+  SEXP kept = PROTECT(kept_at(at)), both;
+  if (!(r->flags & CLU_RECORD_LOG)) {
+    clu_job_set_value(job, prot, (uint64_t)i, 0, kept);
+    UNPROTECT(1);
+    return;
+  }
+  both = PROTECT(object_at(f->j, at, r));
+  SET_VECTOR_ELT(both, 0, kept);
+  clu_job_set_value(job, prot, (uint64_t)i, CLU_RESULT_LOG, both);
+  UNPROTECT(2);
+}
+
 /* Takes the value of element `i` into the job: 1, or 0: it has none that can be used. */
 static int take(finding *f, clu_task_job *job, SEXP prot, R_xlen_t i, unsigned char *done) {
   int is_error = 0;
@@ -325,7 +364,9 @@ static int take(finding *f, clu_task_job *job, SEXP prot, R_xlen_t i, unsigned c
   uint64_t at = find_usable(f, i, &r, &is_error);
   if (!at) return 0;
   done[i] = 1;
-  if (is_error || !f->as.only) {
+  if (f->later && !is_error) {
+    take_later(f, job, prot, i, at, &r);
+  } else if (is_error || !f->as.only) {
     uint32_t flags = r.flags & CLU_RECORD_LOG ? CLU_RESULT_LOG : 0;
     SEXP value = PROTECT(object_at(f->j, at, &r));
     clu_job_set_value(job, prot, (uint64_t)i, flags, value);
@@ -346,6 +387,7 @@ static finding finding_of(SEXP journal, SEXP keys, SEXP as, SEXP seed, R_xlen_t 
   f.as.draws = number[3] != 0;
   f.errors = number[4] != 0;
   f.as.only = number[5] != 0;
+  f.later = number[6] != 0;
   f.drew = clu_journal_count(f.j).drew > 0;
   for (int i = 0; i < 6 && f.seeded; i++) f.seed[i] = (uint32_t)INTEGER(seed)[i];
   return f;
@@ -353,7 +395,8 @@ static finding finding_of(SEXP journal, SEXP keys, SEXP as, SEXP seed, R_xlen_t 
 
 /* A job that has not begun records in the journal from now on. `keys`: of ffi_element_keys(). `as`:
  * number of its JOB record, run, number of its first element, whether all draw, whether elements
- * that have failed count as done, and whether values are for the journal only. `seed`: six
+ * that have failed count as done, whether values are for the journal only, and whether those that
+ * it has are read later, by ffi_journal_kept(). `seed`: six
  * integers, the stream of the first element, or NULL. Elements that the journal has get their
  * values from it: how many. */
 SEXP ffi_job_record(SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed) {

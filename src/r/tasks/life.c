@@ -129,7 +129,7 @@ clu_blob *clu_job_message(const clu_engine *t, SEXP parts, int receivers) {
 }
 
 SEXP clu_job_handle_for(SEXP x, SEXP elements) {
-  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 5)), out = PROTECT(clu_job_handle(prot));
+  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 6)), out = PROTECT(clu_job_handle(prot));
   R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
   SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
   SET_VECTOR_ELT(prot, 1, elements);
@@ -222,6 +222,7 @@ static int all_in_step(void *handles) {
 /* Gives the job up, and waits until the nodes have, `wait` seconds at the most. */
 static void end_job(clu_task_job *j, SEXP handles, double wait) {
   int busy;
+  SET_VECTOR_ELT(clu_job_prot(j), 5, R_NilValue);
   if (!clu_task_job_engine(j)) return;
   busy = clu_task_job_cancel(j);
   if (busy && wait > 0) clu_pump_for(all_in_step, handles, clu_os_now() + (uint64_t)(1e9 * wait));

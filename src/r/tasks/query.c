@@ -69,6 +69,39 @@ SEXP ffi_job_plain_values(SEXP job) {
   return VECTOR_ELT(prot, 2);
 }
 
+/* The values of a job that has not begun are taken by ffi_job_let_go(), in order. So many bytes of
+ * them may wait for others that are before them. */
+SEXP ffi_job_in_order(SEXP job, SEXP bytes) {
+  if (clu_task_job_in_order(clu_job_get(job), (uint64_t)Rf_asReal(bytes)) != CLU_OK)
+    clu_raise("memory", "not enough memory");
+  return R_NilValue;
+}
+
+/* The values that follow those which were taken before, as far as all before them have ended, and
+ * without those of elements that have failed: a list, which is the only one to have them. NULL:
+ * there are none. */
+SEXP ffi_job_let_go(SEXP job) {
+  clu_task_job *j = clu_job_get(job);
+  SEXP prot = R_ExternalPtrProtected(job), out, values;
+  uint64_t from = clu_task_job_gone(j), to;
+  R_xlen_t n = 0;
+  clu_job_take_results(j);
+  if (clu_task_job_is_incomplete(j)) clu_raise("memory", "not enough memory for the results");
+  to = clu_task_job_ready(j);
+  if (to <= from) return R_NilValue;
+  values = VECTOR_ELT(prot, 2);
+  out = PROTECT(Rf_allocVector(VECSXP, (R_xlen_t)(to - from)));
+  for (uint64_t i = from; i < to; i++) {
+    if (clu_task_job_has_failed(j, i)) continue;
+    SET_VECTOR_ELT(out, n++, VECTOR_ELT(values, (R_xlen_t)i));
+    SET_VECTOR_ELT(values, (R_xlen_t)i, R_NilValue);
+  }
+  if (n < Rf_xlength(out)) out = Rf_xlengthgets(out, n);
+  clu_task_job_let_go(j, to);
+  UNPROTECT(1);
+  return out;
+}
+
 /* Bytes of what each node gets once. */
 SEXP ffi_job_size(SEXP job) {
   return Rf_ScalarReal((double)clu_task_job_message_size(clu_job_get(job)));
@@ -114,6 +147,27 @@ SEXP ffi_job_failures(SEXP job, SEXP from) {
   }
   UNPROTECT(1);
   return out;
+}
+
+/* The stream of its first task, six integers; NULL: they have none of their own. */
+SEXP ffi_job_stream(SEXP job) {
+  const uint32_t *stream = clu_task_job_stream(clu_job_get(job));
+  SEXP out;
+  if (!stream) return R_NilValue;
+  out = Rf_allocVector(INTSXP, 6);
+  memcpy(INTEGER(out), stream, 6 * sizeof *stream);
+  return out;
+}
+
+/* The values that it works with, for R/task-failed.R: kept until it is given up. */
+SEXP ffi_job_keep(SEXP job, SEXP work) {
+  clu_job_get(job);
+  SET_VECTOR_ELT(R_ExternalPtrProtected(job), 5, work);
+  return R_NilValue;
+}
+SEXP ffi_job_kept(SEXP job) {
+  clu_job_get(job);
+  return VECTOR_ELT(R_ExternalPtrProtected(job), 5);
 }
 
 /* From now on its conditions go to `handler`, an environment: see R/task-relay.R. */

@@ -182,7 +182,7 @@ static void begin(SEXP job, SEXP t) {
  * as they are by default; or NULL: something is out of the ordinary. `also`: what it is besides, or
  * NULL. */
 SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
-  SEXP t = whole_tasks(cl), globals = R_NilValue, job, task;
+  SEXP t = whole_tasks(cl), globals = R_NilValue, given = fun, job, task;
   if (TYPEOF(fun) == VECSXP) {
     globals = VECTOR_ELT(fun, 1);
     fun = VECTOR_ELT(fun, 0);
@@ -193,6 +193,7 @@ SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
     return R_NilValue;
   }
   task = PROTECT(new_task(t, job, code, also));
+  SET_VECTOR_ELT(R_ExternalPtrProtected(job), 5, given);
   clu_job_label_call(clu_job_get(job), Rf_install("cluster_submit"), code);
   begin(job, t);
   UNPROTECT(2);

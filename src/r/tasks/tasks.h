@@ -2,9 +2,9 @@
  * core/tasks/engine.h does the work.
  *
  * Ownership. An engine belongs to a cluster, as external pointer, whose protected value is the list
- * of the nodes' handles. A job is an external pointer too; its protected value is a list of five:
- * the nodes' handles, the elements, the values, the logs (NULL: none has come yet), and what hears
- * its conditions (R/task-relay.R; NULL: nobody).
+ * of the nodes' handles. A job is an external pointer too; its protected value is a list of six:
+ * the nodes' handles, the elements, the values, the logs (NULL: none has come yet), what hears its
+ * conditions (R/task-relay.R; NULL: nobody), and what it works with (R/task-failed.R).
  *
  * Files, each knows only those before it: elements <- handle <- values <- drive <- job-label <-
  * growth <- life, query, news, stacks, budget, hosts; options, life <- submit. Only drive.c and
