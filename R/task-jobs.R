@@ -123,6 +123,7 @@ job_new <- function(t, fun, elements, more, needs, o) {
   )
   forget_deaths(t)
   set_memory_budget()
+  set_politeness()
   handler <- if (o$relay == "handler") handler_of(o$handler)
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)
   only <- if (length(t$ranks) < nodes_at_start(t$info)) as.integer(t$ranks)

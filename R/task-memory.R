@@ -4,6 +4,9 @@
 # Compiled code is told what option `clutch.memory` says, whenever a job is made.
 set_memory_budget <- function() .Call(ffi_memory_budget, memory_budget(getOption("clutch.memory")))
 
+# It is told, too, whether the session leaves cores to others: see src/core/tasks/cores.c.
+set_politeness <- function() .Call(ffi_polite, option_flag("clutch.polite", FALSE))
+
 # Number of bytes; 0: what the system has left; -1: nobody looks at memory.
 memory_budget <- function(x) {
   if (is.null(x) || isTRUE(x)) return(0)

@@ -3,6 +3,7 @@
 // threads
 // link: -Wl,--wrap=clu_node_new_fork -Wl,--wrap=clu_server_ref -Wl,--wrap=clu_server_unref
 // link: -Wl,--wrap=clu_server_is_ready -Wl,--wrap=clu_server_status_of
+// -Wl,--wrap=clu_os_cpu_stalled
 #include "engine-fixture.h"
 
 #include "core/node/transports.h"
@@ -50,6 +51,12 @@ void __wrap_clu_server_status_of(const clu_server *s, clu_server_status *out) {
   (void)s;
   memset(out, 0, sizeof *out);
   out->applied = server.settings;
+}
+
+static _Atomic int others_wait; /* all the time, for a core */
+int64_t __wrap_clu_os_cpu_stalled(void);
+int64_t __wrap_clu_os_cpu_stalled(void) {
+  return atomic_load(&others_wait) ? (int64_t)(clu_os_now() / 1000) : 0;
 }
 
 /* ---- what is done ---- */
@@ -277,5 +284,39 @@ TEST(one_that_has_died_comes_again_once_the_caller_has_heard_of_it) {
   mine = enter();
   all_end(p, 4);
   for (i = 1; i < MOST; i++) clu_node_free(&x.nodes[MOST + i]->node);
+  end(mine);
+}
+
+TEST(a_polite_session_takes_what_others_leave_of_the_cores) {
+  CHECK_INT_EQ(clu_polite_most(8, 8, 8, 0.5, -1), 7); /* they have to wait */
+  CHECK_INT_EQ(clu_polite_most(8, 8, 3, 0.5, -1), 2);
+  CHECK_INT_EQ(clu_polite_most(1, 8, 1, 0.5, -1), 1); /* one always may */
+  CHECK_INT_EQ(clu_polite_most(3, 8, 3, 0.05, -1), 3);
+  CHECK_INT_EQ(clu_polite_most(3, 8, 3, 0, -1), 4);
+  CHECK_INT_EQ(clu_polite_most(8, 8, 8, 0, -1), 8);
+  CHECK_INT_EQ(clu_polite_most(8, 8, 4, -1, 7.2), 5); /* by the load */
+  CHECK_INT_EQ(clu_polite_most(8, 8, 4, -1, 3), 8);
+  CHECK_INT_EQ(clu_polite_most(8, 8, 0, -1, 40), 1);
+  CHECK_INT_EQ(clu_polite_most(5, 8, 4, -1, -1), 5); /* nobody tells */
+}
+
+TEST(a_polite_session_does_not_grow_while_others_wait_for_a_core) {
+  plan p[6];
+  int cores = clu_os_affinity_count(), most = cores < MOST ? cores : MOST, mine;
+  atomic_store(&others_wait, 1);
+  mine = begin(p, 6, 10000000000u, waits);
+  clu_engines_set_polite(x.all, 1);
+  x.all->polite.most = 1;
+  x.all->polite.looked = clu_os_now();
+  clu_turns_leave(&x.turns, mine);
+  clu_os_pause(800000000);
+  CHECK_INT_EQ(atomic_load(&server.asked), 0);
+  CHECK_INT_EQ(atomic_load(&server.begun), 1);
+  atomic_store(&others_wait, 0);
+  CHECK_SOON(atomic_load(&server.begun) == most, 20000);
+  mine = enter();
+  CHECK_INT_EQ(atomic_load(&server.asked), most - 1);
+  clu_engines_set_polite(x.all, 0);
+  all_end(p, 6);
   end(mine);
 }

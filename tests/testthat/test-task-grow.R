@@ -208,6 +208,40 @@ test_that("it does not grow where what tasks take leaves no memory for more", {
   expect_identical(nodes_now(cl), 1L)
 })
 
+test_that("the session's own cluster grows to as many nodes as there are cores", {
+  old <- options(clutch.budget = 6)
+  on.exit({
+    end_own_cluster()
+    options(old)
+  })
+  end_own_cluster()
+  expect_length(clutch:::own_nodes_for(1L, cores = 6L), 4L)
+  expect_output(print(clutch:::the$own$cl), "4 of at most 6 nodes")
+  expect_length(unique(pids_of(NULL, 24)), 6L)
+  expect_identical(nodes_now(NULL), 6L)
+  # who made it grow is gone, and it is made again
+  stop_cluster()
+  expect_identical(cluster_map_dbl(NULL, 1:3, sqrt), sqrt(1:3))
+  folder <- new_folder()
+  tasks <- lapply(1:6, function(i) cluster_submit_call(NULL, meet, list(folder, 6)))
+  expect_true(compute_until(function() files_in(folder) == 6L))
+  expect_length(unique(unlist(collect_all(tasks))), 6L)
+})
+
+test_that("a polite session does the same work", {
+  old <- options(clutch.polite = TRUE)
+  on.exit(options(old))
+  cl <- make_cluster(c(1, 3))
+  on.exit(stop_cluster(cl), add = TRUE)
+  expect_identical(cluster_map_int(cl, 1:200, function(i) i), 1:200)
+  tasks <- lapply(1:5, function(i) cluster_submit_call(cl, identity, list(i)))
+  expect_identical(unlist(collect_all(tasks)), 1:5)
+  options(clutch.polite = NULL)
+  expect_length(unique(pids_of(cl, 12)), 3L)
+  options(clutch.polite = "yes")
+  expect_error(cluster_map(cl, 1:3, identity), "clutch.polite", class = "clutch_argument")
+})
+
 test_that("arguments are checked, and the plan tells the size", {
   expect_error(make_cluster(c(5, 2)), "the least and the most", class = "clutch_argument")
   expect_error(make_cluster(c(0, 2)), class = "clutch_argument")

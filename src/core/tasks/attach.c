@@ -38,6 +38,7 @@ int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
   if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) return CLU_ATTACH_NO_MEMORY;
   if (clu_node_is_proxied(nd)) clu_sched_node_elsewhere(t->sched, i);
   if (!clu_node_clock_is_ours(nd)) clu_sched_node_apart(t->sched, i);
+  if (clu_node_is_proxied(nd) || !clu_node_clock_is_ours(nd)) t->cores.is_elsewhere = 1;
   at->cut = clu_node_is_cut(nd);
   clu_sched_node_cut(t->sched, i, at->cut != CLU_IS_REACHED, clu_os_now());
   return CLU_ATTACHED;

@@ -211,6 +211,7 @@ struct clu_engine_cores {
   uint64_t asked;   /* when tokens were looked for in vain */
   uint64_t needed;  /* when all were in use */
   char folder[512]; /* where the tokens are */
+  int is_elsewhere; /* some node is, or was, on another machine: its cores are not looked at */
 };
 
 /* grow.c */
@@ -228,6 +229,13 @@ struct clu_engine_grow {
   uint64_t idle_due; /* and whether some have been idle for long enough */
   uint64_t again;    /* none is made before, as some could not start; */
   uint64_t pause;    /* ns that this is the next time */
+};
+
+struct clu_engines_polite {
+  int cores;       /* of this machine that the session may use; 0: it is not polite */
+  int most;        /* so many nodes may compute now */
+  uint64_t looked; /* when that was found out, */
+  int64_t stalled; /* and what clu_os_cpu_stalled() was then */
 };
 
 /* limits.c */
@@ -287,6 +295,7 @@ struct clu_engines {
   uint64_t ring_bytes; /* of results that have come by way of rings; results.c */
   clu_spins spins;     /* turn.c */
   struct clu_engines_room room;
+  struct clu_engines_polite polite;
   /* away.c */
   int back_at_once;
   uint64_t entries, before; /* of the owner, when it was last seen; bytes read until then */
@@ -414,7 +423,11 @@ int64_t clu_engine_fit_wait(const clu_engine *t, int64_t wait);
 uint64_t clu_engine_fit_due(const clu_engine *t);
 
 /* How many of `n` more nodes could compute, as far as is known: there may be fewer tokens. */
-int clu_engine_cores_for(const clu_engine *t, int n);
+int clu_engine_cores_for(clu_engine *t, int n);
+/* How many nodes of a session that is polite may compute from now on, of which so many do: of that
+ * share of the last time (-1: not known) some process had to wait for a core, and the load is
+ * `load` (-1: not known). */
+int clu_polite_most(int before, int cores, int busy, double stalled, double load);
 
 /* ---- send.c ---- */
 

@@ -174,6 +174,10 @@ int clu_engine_map_begins(clu_engine *t, int tokens, int own);
 /* `own`: what clu_engine_map_begins() has returned. */
 void clu_engine_map_ends(clu_engine *t, int own);
 
+/* From now on no more nodes of this machine compute than there are cores that others leave free, of
+ * all engines together; one always may. 0: that does not matter. */
+void clu_engines_set_polite(clu_engines *all, int polite);
+
 /* ---- work ---- */
 
 /* A turn ends with an event: it says what the caller has to do. */

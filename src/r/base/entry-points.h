@@ -141,6 +141,7 @@
   IN_TURN(ffi_tasks_map_begins, 3, (SEXP x, SEXP tokens, SEXP own))                              \
   IN_TURN(ffi_tasks_map_ends, 2, (SEXP x, SEXP own))                                             \
   IN_TURN(ffi_memory_budget, 1, (SEXP bytes))                                                    \
+  IN_TURN(ffi_polite, 1, (SEXP polite))                                                          \
   PLAIN(ffi_memory_limit, 0, (void))                                                             \
   IN_TURN(ffi_job_room, 1, (SEXP job))                                                           \
   IN_TURN(ffi_tasks_room, 1, (SEXP x))                                                           \

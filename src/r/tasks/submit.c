@@ -144,6 +144,7 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
   int apart, receivers;
   if (t == R_NilValue || !is_plain(t) || clu_options_any()) return R_NilValue;
   if (clu_engines_memory(clu_tasks_all()) != 0) return R_NilValue;
+  clu_engines_set_polite(clu_tasks_all(), 0); /* it would be an option */
   warn = plain_warn();
   ptr = clu_variable(Rf_install("ptr"), t);
   if (warn == R_NilValue) return R_NilValue;
