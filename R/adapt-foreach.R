@@ -253,6 +253,7 @@ foreach_error <- function(e, index, expr) {
   class <- unique(c(setdiff(class(e), c("error", "condition")), "simpleError"))
   if (!inherits(e, "clutch_task_error")) class <- c("clutch_task_error", "clutch_error", class)
   fields <- e[setdiff(names(e), c("message", "call", "element", "parent"))]
-  parts <- list(text, class = unique(class), call = expr, element = index, parent = cause)
+  call <- if (is.call(expr)) expr # try() of base R fails where it is a symbol
+  parts <- list(text, class = unique(class), call = call, element = index, parent = cause)
   do.call(errorCondition, c(parts, fields), quote = TRUE)
 }

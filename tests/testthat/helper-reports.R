@@ -77,7 +77,7 @@ report_ways <- list(
   },
   future = function() {
     with_futures(function(X, FUN, ...) {
-      future::value(lapply(X, function(i) future::future(FUN(i, ...))))
+      lapply(lapply(X, function(i) future::future(FUN(i, ...))), future::value)
     })
   },
   mirai_map = function() {
@@ -144,6 +144,21 @@ report_groups <- list(
   relays = c("cluster_map", "cluster_submit", "foreach", "future_lapply", "future_map", "future")
 )
 
+# For programs: what code signals and prints, in its order; the error that it ends with.
+heard <- function(code) {
+  said <- character()
+  note <- function(kind, c) said <<- c(said, paste(kind, conditionMessage(c)))
+  printed <- utils::capture.output(withCallingHandlers(code, warning = function(w) {
+    note("warning", w)
+    invokeRestart("muffleWarning")
+  }, message = function(m) {
+    note("message", m)
+    invokeRestart("muffleMessage")
+  }))
+  list(said = said, printed = printed)
+}
+caught <- function(code) tryCatch(code, error = identity)
+
 # At top level of the workspace, as a script is run; what it leaves there is removed.
 run_report <- function(r, lap) {
   for (p in r$needs) skip_if_not_installed(p)
@@ -156,6 +171,8 @@ run_report <- function(r, lap) {
     for (p in intersect(paste0("package:", r$detach), search())) detach(p, character.only = TRUE)
   })
   assign("lap", lap, globalenv())
+  assign("heard", heard, globalenv())
+  assign("caught", caught, globalenv())
   suppressMessages(eval(r$code, globalenv()))
 }
 
