@@ -466,7 +466,10 @@ stop_nodes <- function(cl) {
     handles <- info$handles
   }
   .Call(ffi_nodes_stop, handles, 2000, 5)
-  if (length(ranks) == length(info$hosts)) hide_cluster(info)
+  if (length(ranks) == length(info$hosts)) {
+    hide_cluster(info)
+    forget_copies(info$tasks)
+  }
   end_own_server(info, ranks)
   if (length(ranks) == length(info$hosts)) give_server(info)
   end <- launcher_of(info)$end

@@ -55,7 +55,8 @@ cluster_replay <- function(e = NULL, globals = c("then", "now")) {
   replay(at$work, at$element, globals == "then")
 }
 
-# list(work, element): what this stands for, and its number.
+# What this stands for: list(work, element, copy, error, is_any): its number; the copy of its node
+# and the error, if known; whether any failed element will do.
 failure_of <- function(e) {
   if (is.null(e) || is.numeric(e)) return(last_failure(e))
   if (inherits(e, "clutch_task")) e <- error_of_task(e)
@@ -68,7 +69,8 @@ failure_of <- function(e) {
     throw("gone", paste("what the map worked with is not there any more:",
                         "the error was saved and loaded, or comes from another session"))
   }
-  list(work = work, element = failure$element)
+  copy <- if (!is.null(failure$copy)) .Call(ffi_weak_value, failure$copy)
+  list(work = work, element = failure$element, copy = copy, error = e, is_any = FALSE)
 }
 
 # A condition, and those that have led to it.
@@ -97,13 +99,13 @@ last_failure <- function(element) {
                   "without its error: e <- tryCatch(cluster_map(...), error = identity)")
     throw("gone", sprintf(text, mb(work)))
   }
-  if (is.null(element)) return(list(work = work, element = work$first))
+  if (is.null(element)) return(list(work = work, element = work$first, is_any = TRUE))
   n <- if (is.null(work$elements)) 1L else length(work$elements)
   if (!is_whole(element) || length(element) != 1L || element > n) {
     text <- if (n == 1L) "1, the only element" else sprintf("one of 1 to %d, the elements", n)
     has_to_be("`e`", paste(text, "of the map that has failed last"))
   }
-  list(work = work, element = element)
+  list(work = work, element = element, is_any = FALSE)
 }
 
 # `then`: variables of the workspace are as they were.

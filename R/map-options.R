@@ -113,6 +113,9 @@
 #'       for up to 100 microseconds for what is likely to come next, where processors are free: to
 #'       be woken takes as long. It is left off by itself where others want the processor. Read by
 #'       the session at each wait, by nodes when they are started.}
+#'     \item{`clutch.frozen`}{number, 0 or more; default 4 in interactive sessions, else 0. How many
+#'       copies of nodes are kept on each machine for [cluster_debug()], of elements that have
+#'       failed. Read whenever a map or task starts.}
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
 #'       background when the package is attached, so that the first cluster is ready at once. Read
 #'       by `library(clutch)`, where a value of no use is a warning of class `clutch_argument`.}

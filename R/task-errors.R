@@ -17,7 +17,7 @@ task_error <- function(t, failures, k, value, label = NULL, work = NULL) {
     error = task_value_error(f, value)
   )
   remember_error(t, e)
-  if (is.null(work)) e else with_work(e, work)
+  if (is.null(work)) e else with_work(e, work, copy_of(t, f, value))
 }
 
 # How many errors of each class there were, and what the first says: for cluster_report().
@@ -36,10 +36,14 @@ new_task_error <- function(f, class, text, ...) {
 
 task_timeout_error <- function(f) {
   stack <- if (!is.na(f$stack)) strsplit(f$stack, "\n", fixed = TRUE)[[1L]]
+  stack <- without_copy(stack)
   text <- sprintf("%s%s%s took longer than `.timeout` allows%s", f$what, f$at, f$again,
                   last_calls_text(stack))
   new_task_error(f, "clutch_task_timeout", text, stack = stack)
 }
+
+# See copy_of().
+without_copy <- function(lines) lines[!startsWith(as.character(lines), FROZEN_LINE)]
 
 # "; it was in h(z), called by g(y), called by f(x)": at most three, and not the function of the job
 # itself.
@@ -79,7 +83,7 @@ task_value_error <- function(f, value) {
   text <- if (is.character(value$text)) value$text else message_of(cond)
   text <- sprintf("%s%s%s failed%s: %s%s", f$what, f$at, f$again, where, text,
                   failure_hint(text, value$lacks))
-  new_task_error(f, NULL, text, parent = cond, calls = value$calls, node_call = call)
+  new_task_error(f, NULL, text, parent = cond, calls = without_copy(value$calls), node_call = call)
 }
 
 quoted_call <- function(call) sQuote(deparse(call, nlines = 1L)[[1L]], FALSE)

@@ -57,6 +57,7 @@ tasks_new <- function(info) {
     death_log = list(), # the last deaths of nodes: see remember_death()
     problem = NULL, # the last that went wrong with a new node or host, as text
     errors = NULL, # of elements, see counted()
+    copies = NULL, # folders of frozen copies on this machine, see task-failed.R
     warnings = NULL, # of elements, see counted()
 
     # while R is idle, see task-idle.R:
@@ -119,7 +120,8 @@ job_new <- function(t, fun, elements, more, needs, o) {
     switch(o$relay, live = TRUE, handler = NA, FALSE),
     warn_on_nodes(),
     if (o$fresh) TRUE,
-    on_way$travel
+    on_way$travel,
+    copies_wanted(o$timeout > 0)
   )
   forget_deaths(t)
   set_memory_budget()
@@ -134,6 +136,14 @@ job_new <- function(t, fun, elements, more, needs, o) {
   if (.Call(ffi_job_size, job) > o$max_size) warn_size(job, fun, more, needs$globals, o$max_size)
   if (o$max_memory > 0) warn_unlimited(t)
   job
+}
+
+# How many copies of nodes that have failed are kept, and whether of elements whose time is up, too:
+# see node-frozen.R. NULL: none. Without a user at a prompt nobody would look at them.
+copies_wanted <- function(has_limit) {
+  most <- getOption("clutch.frozen", if (interactive()) 4 else 0)
+  if (!is_number(most, 0)) has_to_be(option_text("clutch.frozen"), "a number, 0 or more")
+  if (most >= 1) as.integer(c(min(most, 1000), has_limit))
 }
 
 # So many functions that were compiled here are kept. One that is used again is the same object, and

@@ -77,6 +77,7 @@ enum {
   CLU_JOB_WARN,
   CLU_JOB_FRESH,
   CLU_JOB_TRAVEL,
+  CLU_JOB_FROZEN,
   CLU_JOB_PARTS
 };
 enum {

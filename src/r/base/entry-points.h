@@ -222,6 +222,14 @@
   PLAIN(ffi_node_closed, 0, (void))                                                              \
   PLAIN(ffi_node_was_told, 0, (void))                                                            \
   PLAIN(ffi_node_end, 0, (void))                                                                 \
+  /* r/node/frozen.c */                                                                          \
+  PLAIN(ffi_frozen_wanted, 0, (void))                                                            \
+  PLAIN(ffi_frozen_folder, 0, (void))                                                            \
+  PLAIN(ffi_frozen_fork, 2, (SEXP path, SEXP output))                                            \
+  PLAIN(ffi_frozen_next, 0, (void))                                                              \
+  PLAIN(ffi_frozen_running, 1, (SEXP now))                                                       \
+  PLAIN(ffi_frozen_console, 1, (SEXP fun))                                                       \
+  PLAIN(ffi_frozen_taken, 0, (void))                                                             \
   /* r/node/observer.c */                                                                        \
   PLAIN(ffi_observer_caller, 0, (void))                                                          \
   PLAIN(ffi_observer_views, 0, (void))                                                           \

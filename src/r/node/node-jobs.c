@@ -31,6 +31,7 @@ static struct {
   int has_fresh; /* clu_workspace_remember() was called */
   int has_state; /* clu_state_remember() was called */
   int has_seed;  /* SEED is to be put back */
+  int frozen[2]; /* see clu_job_frozen() */
   int collects;  /* its output goes through a sink of ours */
   int sinks, n_env;
   SEXP variables[MOST_LOOKED_UP]; /* symbols, which R never frees, of its variables */
@@ -46,6 +47,8 @@ SEXP clu_job_env(void) { return kept(ENV); }
 SEXP clu_job_call(void) { return kept(CALL); }
 int clu_job_relays(void) { return jobs.relay; }
 SEXP clu_job_travel(void) { return kept(TRAVEL); }
+const int *clu_job_frozen(void) { return jobs.frozen; }
+uint64_t clu_job_number(void) { return jobs.entered; }
 
 /* ---- descriptions ---- */
 
@@ -264,6 +267,12 @@ static SEXP description_of(uint64_t number) {
   return x;
 }
 
+static void read_frozen(SEXP x) {
+  SEXP frozen = is_description(x) ? part(x, CLU_JOB_FROZEN) : R_NilValue;
+  int is_said = TYPEOF(frozen) == INTSXP && Rf_xlength(frozen) == 2;
+  for (int k = 0; k < 2; k++) jobs.frozen[k] = is_said ? INTEGER(frozen)[k] : 0;
+}
+
 void clu_job_enter(uint64_t number, int seeded, int bare) {
   SEXP x, env, problem;
   clu_job_end_task(); /* of one that was interrupted */
@@ -277,6 +286,7 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
   clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) != FALSE;
   jobs.fresh = is_description(x) && Rf_asLogical(part(x, CLU_JOB_FRESH)) == TRUE;
+  read_frozen(x);
   problem = PROTECT(prepare(x));
   keep(ENV, env);
   jobs.collects = 0;

@@ -149,7 +149,7 @@ SEXP ffi_job_failures(SEXP job, SEXP from) {
   return out;
 }
 
-/* The stream of its first task, six integers; NULL: they have none of their own. */
+/* Returns the stream of its first task, six integers; NULL: tasks have none of their own. */
 SEXP ffi_job_stream(SEXP job) {
   const uint32_t *stream = clu_task_job_stream(clu_job_get(job));
   SEXP out;
@@ -159,7 +159,7 @@ SEXP ffi_job_stream(SEXP job) {
   return out;
 }
 
-/* The values that it works with, for R/task-failed.R: kept until it is given up. */
+/* A job keeps what it works with, for R/task-failed.R, until it is given up. */
 SEXP ffi_job_keep(SEXP job, SEXP work) {
   clu_job_get(job);
   SET_VECTOR_ELT(R_ExternalPtrProtected(job), 5, work);
