@@ -31,6 +31,7 @@
 #   journal_runs, journal_maps, journal_jobs, journal_of_loops    see journal-map.R,
 #                adapt-foreach.R
 #   profiling    the process that makes a profile: cluster_profile()
+#   tests        the fork server of cluster_test(), see test-server.R
 #   made_for_loops    registerDoClutch() has made the cluster that is registered
 #   on_new_nodes what is told of nodes that are made for mclapply()
 #   travel       recipes that users have registered, see code-travel.R
@@ -61,7 +62,7 @@ forget_parents <- function() {
   for (w in the$watches) w$gone <- TRUE
   the$watches <- the$servers <- the$own_servers <- the$daemons <- the$crew <-
     the$links <- the$held <- list()
-  the$watch <- the$own <- the$pool <- the$on_new_nodes <- NULL
+  the$watch <- the$own <- the$pool <- the$on_new_nodes <- the$tests <- NULL
   is_ours <- isNamespaceLoaded("parallel") &&
     inherits(parallel::getDefaultCluster(), "clutch_cluster")
   if (is_ours) parallel::setDefaultCluster(NULL)
@@ -78,6 +79,7 @@ forget_parents <- function() {
 #   attached, lacks      packages attached for a job; those that could not be, and why
 #   stay                 of a fork server that may serve another session, see node-stay.R
 #   number, of_programs  that of the settings; those of nodes that run programs, see node-programs.R
+#   tests                what is ready for test files, list(env, has_helpers, recorder): test-node.R
 #   calls                the stack of the task that has failed
 #   frozen, copy         a copy for the task at hand; in a copy: its state. See node-frozen.R
 #   loop_frame           see node-stack.R

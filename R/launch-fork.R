@@ -176,7 +176,7 @@ preload_came_well <- function(info, server) {
 throw_preload_threads <- function(who) {
   text <- paste("%s, and threads do not survive a fork: nodes cannot inherit what is preloaded.",
                 "With strategy = \"spawn\" each node evaluates `preload` by itself.")
-  throw("start", sprintf(text, who))
+  throw("start", sprintf(text, who), threads = TRUE)
 }
 
 # The value describes the server of nodes that run programs (launch-programs.R), where these are new
@@ -255,8 +255,10 @@ fork_nodes <- function(info, ranks, left) {
 start_kind <- function(info) {
   is_exec <- info$strategy == "spawn"
   if (is.null(info$settings$program)) return(if (is_exec) "exec" else "fork")
-  paste0(if (is_exec) "exec_", if (info$plan$keep) "kept" else "program")
+  start_kind_of(info$strategy, if (info$plan$keep) "kept" else "program")
 }
+
+start_kind_of <- function(strategy, kind) paste0(if (strategy == "spawn") "exec_", kind)
 
 # The server may have the settings of another cluster. `n`: nodes that follow.
 send_settings <- function(info, n, left) {

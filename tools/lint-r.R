@@ -42,6 +42,7 @@ detach    base start plan code journal launch hosts ssh task cluster
 map       base code journal event task cluster detach
 runner    base node start journal task cluster detach map
 parallel  base machine plan launch task cluster
+test      base machine start plan launch
 trace     base machine task cluster
 view      base socket observer plan event launch hosts task cluster detach trace
 profile   base code plan launch task cluster parallel view

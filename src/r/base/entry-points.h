@@ -86,6 +86,7 @@
   IN_TURN(ffi_node_use, 1, (SEXP handle))                                                        \
   IN_TURN(ffi_nodes_spawn, 3, (SEXP server, SEXP ranks, SEXP kind))                              \
   IN_TURN(ffi_nodes_wait, 2, (SEXP list, SEXP seconds))                                          \
+  IN_TURN(ffi_nodes_await_end, 2, (SEXP list, SEXP seconds))                                     \
   IN_TURN(ffi_nodes_stop, 3, (SEXP list, SEXP grace_ms, SEXP seconds))                           \
   IN_TURN(ffi_node_info, 1, (SEXP handle))                                                       \
   IN_TURN(ffi_node_swap, 2, (SEXP handle, SEXP fresh))                                           \

@@ -95,6 +95,21 @@ static int nodes_ended(void *data) {
   return 1;
 }
 
+static int one_ended(void *data) {
+  nodes_wait *w = data;
+  for (w->from = 0; w->from < Rf_xlength(w->list); w->from++)
+    if (clu_node_end_known(nth(w->list, w->from))) return 1;
+  return 0;
+}
+
+/* The number of the first of these nodes whose end is known, waited for; 0 when the time is up. */
+SEXP ffi_nodes_await_end(SEXP list, SEXP seconds) {
+  nodes_wait w = {.list = list, .from = 0};
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) clu_get_node(VECTOR_ELT(list, i));
+  int found = clu_wait_for(one_ended, &w, clu_in_seconds(seconds), NULL);
+  return Rf_ScalarInteger(found ? (int)w.from + 1 : 0);
+}
+
 /* Stops nodes: the idle ones are asked to, and killed after `grace_ms`; the busy ones are killed at
  * once. TRUE when all are gone within `seconds`. No interrupt ends it early: it is bounded. */
 SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds) {
