@@ -28,7 +28,7 @@ reduce_of <- function(frame, o, walk) {
   reduce
 }
 
-# Maps whose values have a type.
+# Tells whether values of this function have a type.
 is_typed <- function(name) grepl("_(dbl|int|chr|lgl|dfr)$", name_of_call(name))
 
 # The function of a call, without its package.

@@ -30,6 +30,16 @@
 #'   This is the work of a thread of the package in the session, which never calls R. It sleeps
 #'   while there is nothing to do, and is not in a forked child of the session. On systems other
 #'   than Linux it looks every 2 ms whether something has come, while tasks are under way.
+#' @section Values of other tasks: A task can be an argument of another one: as a variable that `expr`
+#'   names, or in `args`; also in a plain list, as in `cluster_submit(cl, do.call(rbind, tasks))`.
+#'   The task gets its value. `cluster_submit()` returns at once all the same: the task waits until
+#'   it has all values, of tasks of this cluster or of others. That needs no word of the session,
+#'   and in the session no object is made of a value for that: large vectors go from node to node in
+#'   shared memory.
+#'
+#'   Where one of these tasks fails or is cancelled, that is the error of the task, too: the same
+#'   condition. A task keeps those whose values it needs until it was collected, so these are not
+#'   cancelled when nothing else refers to them. With `.journal` these tasks have to have ended.
 #' @section Other packages: `promises::as.promise()` turns a task into a promise, for \pkg{shiny}
 #'   and others. A task that is returned within `promises::then()` is chained. With \pkg{later}
 #'   1.4.0 or newer on Linux, a handler is called about a millisecond after the task has ended, and
@@ -44,7 +54,7 @@
 #' @param f function, or the name of one, or a formula as in [cluster_map()]. The variables and
 #'   packages that it needs travel with it.
 #' @param args list: the arguments of `f`. They travel as values: an expression in it is not
-#'   evaluated.
+#'   evaluated. In place of a task its value is used, see *Values of other tasks*.
 #' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory,.fresh,.pointers as in
 #'   [cluster_map()]; the session's options replace the defaults, see [clutch-options]. A list given
 #'   as `.globals` is used in place of what would be found. For `.relay`, `"live"` is as
@@ -86,6 +96,10 @@
 #' failing <- cluster_submit(cl, log("a"))
 #' tryCatch(collect(failing), clutch_task_error = conditionMessage)
 #'
+#' first <- cluster_submit(cl, { Sys.sleep(0.1); 1:3 })
+#' second <- cluster_submit(cl, sum(first))
+#' collect(second)
+#'
 #' slow <- cluster_submit(cl, { Sys.sleep(5); "slow" })
 #' race <- collect_any(slow, cluster_submit(cl, "quick"))
 #' race$value
@@ -115,9 +129,14 @@ cluster_submit <- new_submit(alist(cl = , expr = ), function() { # nolint: space
   frame <- if (isTRUE(o$globals)) locals_of(code, env) else new.env(parent = globalenv())
   if (is.expression(code)) code <- code[[1L]] # as do.call() passes one
   fun <- eval(call("function", NULL, code), frame)
+  after <- tasks_of_code(code, env, frame, o)
+  if (!is.null(after)) {
+    o <- after$o
+    fun <- function_of_values(fun)
+  }
   needs <- find_needs(list(fun), o$globals, env) # R code of others may run
   t <- tasks_of(cl)
-  submit(t, fun, needs, o, .label, code)
+  submit(t, fun, needs, o, .label, code, after$args)
 })
 
 # C code does what nearly always is to be done; NULL: something is out of the ordinary.
@@ -147,6 +166,12 @@ cluster_submit_call <- new_submit(alist(cl = , f = , args = list()), function() 
   o <- task_options(given_options(environment(), submit_options), submit_options)
   o$called <- called
   if (o$relay == "live") o$relay <- "ordered"
+  after <- tasks_of_args(args)
+  if (!is.null(after)) {
+    after <- with_gaps_in(after, o)
+    args <- after$args
+    o <- after$o
+  }
   needs <- find_needs(list(fun, args), o$globals, env) # R code of others may run
   submit(tasks_of(cl), fun, needs, o, .label, code, args)
 })
@@ -181,6 +206,7 @@ submit <- function(t, fun, needs, o, label, code, args = NULL, known = NULL) {
   if (o$relay == "handler") task$is_heard <- TRUE
   on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0), add = TRUE, after = FALSE)
   if (!is.null(record)) journal_attach(record, task$job, NULL)
+  if (!is.null(o$after)) await_values(t, task, o)
   if (!is.null(span)) {
     task$span <- span
     span_of_job(span, t, task$job)

@@ -27,6 +27,7 @@ outcome <- function(x) {
     outcome_of(x)
   }
   .Call(ffi_job_drop_value, x$job)
+  x$after <- NULL
   hear_of_deaths(x$scheduler) # the thread has seen to the tasks of a dead node, but not to the node
   if (isTRUE(x$is_heard)) relay_queue(x$scheduler, x$job) # what it has said before
   if (the$has_spans) end_submitted_span(x)
@@ -52,7 +53,18 @@ outcome_of <- function(x) {
   .Call(ffi_job_end, x$job, 0)
   if (isTRUE(x$cancelled)) return(list(error = cancelled_error(x)))
   if (!length(failures$element)) return(list(value = value))
+  if (is.na(failures$cause)) return(list(error = error_of_needed(x$after)))
   list(error = task_error(x$scheduler, failures, 1L, value, label_of(x), work))
+}
+
+# The error of the first of these tasks that has failed.
+error_of_needed <- function(after) {
+  for (x in after) {
+    end <- outcome(x)
+    if (!is.null(end$error)) return(end$error)
+  }
+  errorCondition("the value of another task could not be handed on: there is not enough memory",
+                 class = c("clutch_task_memory", "clutch_task_error", "clutch_error"))
 }
 
 cancelled_error <- function(x) {
@@ -278,7 +290,9 @@ task_state <- function(x) {
   end <- outcome(x)
   if (!is.null(end$error)) return(paste0("failed: ", conditionMessage(end$error)))
   if (!is.null(end)) return("done")
-  if (.Call(ffi_job_state, x$job)$waiting > 0) "waiting for a node" else "running"
+  if (.Call(ffi_job_state, x$job)$waiting == 0) return("running")
+  needs <- any(vapply(x$after, function(other) is.null(outcome(other)), NA))
+  if (needs) "waiting for another task" else "waiting for a node"
 }
 
 #' @export

@@ -121,7 +121,8 @@ job_new <- function(t, fun, elements, more, needs, o) {
     warn_on_nodes(),
     if (o$fresh) TRUE,
     on_way$travel,
-    copies_wanted(o$timeout > 0)
+    copies_wanted(o$timeout > 0),
+    o$given
   )
   forget_deaths(t)
   set_memory_budget()

@@ -43,6 +43,13 @@ test_that("constants, globals, packages, exports and set-up, also on a node that
   expect_identical(unlist(parallel::clusterEvalQ(cl, scale)), rep(10, 4))
 })
 
+test_that("values of tasks go from host to host", {
+  needs_cluster()
+  x <- cluster_submit(cl, as.numeric(seq_len(4e5)))
+  tasks <- lapply(1:6, function(i) cluster_submit(cl, sum(x) + i))
+  expect_identical(collect(cluster_submit(cl, do.call(sum, tasks))), 6 * sum(1:4e5 + 0) + 21)
+})
+
 test_that("a node is replaced on its host within a moment, and nobody else", {
   needs_cluster()
   before <- pids(cl)

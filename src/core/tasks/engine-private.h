@@ -1,7 +1,7 @@
 /* The insides of an engine, for the files of this folder and for tests only.
  *
  * Each file writes the part of clu_engine that has its name; others read it. Files, each knows only
- * those before it: wake, memory-history, trace <- notes <- record, order <- jobs <- room <-
+ * those before it: wake, memory-history, trace <- notes <- record, order, given <- jobs <- room <-
  * results, limits, cores, send <- deaths <- attach <- grow <- idle, turn <- engine, job-life <-
  * away.
  *
@@ -105,6 +105,20 @@ typedef struct clu_job_order {
   uint64_t gone;   /* so many at the beginning were let go */
 } clu_job_order;
 
+/* An argument of a task that is the value of another one. given.c */
+typedef struct clu_given {
+  clu_task_job *from; /* that one, while it has not ended */
+  clu_blob *body;     /* its result, as a RESULT message has it; NULL: it has not come */
+} clu_given;
+typedef struct clu_job_given {
+  clu_given *list;
+  size_t n, cap, missing;
+  int held;              /* it waits for these: counted in jobs.nheld of its engine */
+  int lacks;             /* one of them will never come */
+  clu_task_job **takers; /* tasks that need the value of this one */
+  size_t ntakers, captakers;
+} clu_job_given;
+
 struct clu_task_job {
   clu_task_job *next, *prev; /* in the list of those that are begun */
   void *caller;
@@ -131,6 +145,7 @@ struct clu_task_job {
   uint64_t answered, bytes_in;
   unsigned char *ended; /* by task: 1: its value is with the caller; 2: it has failed */
   clu_job_order order;
+  clu_job_given given;
   int out_of_memory;    /* there was none for a result, or a failure */
   uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
   int shown;            /* its place in the view of its cluster */
@@ -153,6 +168,7 @@ struct clu_engine_jobs {
   /* Jobs of one task without an element that are under way: for these the caller is not needed
    * until their result is asked for. `nrestartable` of them have retries. */
   int nbare, nrestartable;
+  int nheld;        /* of these, those that wait for the values of others */
   size_t unheard;   /* conditions that handlers could get now */
   uint64_t numbers; /* of jobs so far */
 };
@@ -332,6 +348,8 @@ int clu_queue_take(clu_queue *q, clu_queued *out);
 void clu_task_job_uncount(clu_task_job *j);
 /* A task has ended at that time of this machine's clock. */
 void clu_task_job_finish(clu_task_job *j, uint64_t at);
+/* There will be no value of it: tasks that need that end. */
+void clu_task_job_fail_takers(clu_task_job *from);
 /* A task has failed. */
 void clu_task_job_fail(clu_task_job *j, const clu_ended *x);
 /* How a task has ended: enum clu_task_end. `is_error`: its value is an error. */
@@ -344,6 +362,21 @@ void clu_engine_take_endings(clu_engine *t);
 /* Takes it out of scheduler and engine. */
 void clu_task_job_detach(clu_task_job *j);
 void clu_task_job_unpin(clu_task_job *j);
+
+/* ---- given.c ---- */
+
+/* It was begun: it waits, if a value is missing. */
+void clu_task_job_hold(clu_task_job *j);
+/* A task has ended well: those that take its value get it. `body`: as a RESULT message has it; or
+ * `n` bytes of the value, without the head. CLU_OK or CLU_NOMEM: then they have not got it. */
+int clu_task_job_hand_on(clu_task_job *from, clu_blob *body);
+int clu_task_job_hand_on_bytes(clu_task_job *from, uint32_t flags, const unsigned char *p,
+                               size_t n);
+/* One of those that take its value, and will never get it; NULL: there is none any more. */
+clu_task_job *clu_task_job_next_taker(clu_task_job *from);
+/* It does not need any value any more. */
+void clu_task_job_take_nothing(clu_task_job *j);
+void clu_task_job_given_free(clu_task_job *j);
 
 /* ---- order.c ---- */
 

@@ -121,3 +121,9 @@ int clu_engine_shares(const clu_engine *t) {
   }
   return any;
 }
+
+int clu_engine_shares_some(const clu_engine *t) {
+  for (int i = 0; i < t->n; i++)
+    if (t->nodes[i].node && clu_node_takes_segments(t->nodes[i].node)) return 1;
+  return 0;
+}

@@ -90,6 +90,7 @@ int clu_engine_size(const clu_engine *t); /* nodes, whether they are there or no
 int clu_engine_is_whole(const clu_engine *t);
 /* Whether each node that is there takes segments: what is sent to all may bring some. */
 int clu_engine_shares(const clu_engine *t);
+int clu_engine_shares_some(const clu_engine *t); /* whether some node does */
 /* Whether the memory of node `i` can be limited, or it is not there. */
 int clu_engine_can_limit(const clu_engine *t, int i);
 /* From now on this view shows what is done. The engine has a reference to it. NULL: none does. */
@@ -356,6 +357,16 @@ int clu_task_job_record(clu_task_job *j, clu_journal *file, unsigned char *keys,
                         unsigned char *done, const clu_task_recorded *as);
 /* One of these has failed before; its value says how. */
 void clu_task_job_fail_before(clu_task_job *j, uint64_t task, uint32_t attempt);
+/* A job of one task without an element, which has not begun, has one more argument: `body`, as a
+ * RESULT message has it. CLU_OK or CLU_NOMEM. */
+int clu_task_job_give(clu_task_job *j, clu_blob *body);
+/* The same: the value of another task, of whatever engine, which has not ended. It waits for that,
+ * and ends with CLU_CAUSE_NEEDED where there will be none. CLU_OK, CLU_NOMEM, or CLU_DEAD: that task
+ * has ended. */
+int clu_task_job_await_value(clu_task_job *j, clu_task_job *from);
+#define CLU_CAUSE_NEEDED INT32_MIN
+/* One of them there will never be: it ends so when it is begun. */
+void clu_task_job_lacks(clu_task_job *j);
 /* The scheduler has it from now on. CLU_OK or CLU_NOMEM. */
 int clu_task_job_begin(clu_engine *t, clu_task_job *j);
 /* Gives it up: who is at it is interrupted. Whether tasks were left. */

@@ -94,9 +94,11 @@ int clu_task_job_begin(clu_engine *t, clu_task_job *j) {
   t->jobs.nrecorded += j->recording != NULL;
   t->limits.njobs += j->max_memory > 0;
   count(j);
+  clu_task_job_hold(j);
   j->facts->begun = clu_os_now();
   j->shown = clu_view_job_begins(t->view, j->number, j->n, j->facts->begun);
   clu_view_job_label(t->view, j->shown, j->number, clu_task_job_label(j));
+  if (j->given.lacks) clu_task_job_fail_pending(j, CLU_CAUSE_NEEDED);
   return CLU_OK;
 }
 

@@ -56,8 +56,18 @@ void clu_task_job_finish(clu_task_job *j, uint64_t at) {
   if (at > j->finished) j->finished = at;
 }
 
+void clu_task_job_fail_takers(clu_task_job *from) {
+  clu_task_job *j;
+  while ((j = clu_task_job_next_taker(from))) {
+    if (!j->job) continue;
+    clu_job_fail_pending(j->engine->sched, j->job, CLU_CAUSE_NEEDED);
+    clu_engine_take_endings(j->engine);
+  }
+}
+
 void clu_task_job_fail(clu_task_job *j, const clu_ended *x) {
   clu_task_failure *f;
+  clu_task_job_fail_takers(j);
   clu_task_failure *more = clu_grow(j->failures, &j->capfailures, j->nfailures + 1, sizeof *more);
   clu_task_job_uncount(j);
   if (x->why == CLU_END_TIMEOUT && j->engine)
@@ -119,6 +129,7 @@ void clu_engine_take_endings(clu_engine *t) {
   while (clu_sched_ended(t->sched, &x)) {
     uint64_t now = clu_os_now();
     clu_task_record r = {.began = now, .received = now};
+    if (x.cause == CLU_CAUSE_NEEDED) x.why = CLU_END_CANCELLED; /* as the one that it needs */
     clu_task_job_finish(x.user, now);
     clu_task_job_record_end(x.user, &x);
     clu_task_job_fail(x.user, &x);
@@ -150,12 +161,14 @@ void clu_task_job_detach(clu_task_job *j) {
   t->limits.njobs -= j->max_memory > 0;
   if (!j->is_hearing) t->jobs.unheard -= j->unheard;
   clu_task_job_uncount(j);
+  clu_task_job_take_nothing(j);
   clu_task_job_tell_closed(j);
   if (!j->finished) clu_task_job_finish(j, clu_os_now());
   clu_view_job_ends(t->view, j->shown, j->number, j->finished);
   clu_job_free(t->sched, j->job, clu_os_now());
   j->engine = NULL;
   j->job = NULL;
+  clu_task_job_fail_takers(j);
 }
 
 static void job_free(clu_task_job *j) {
@@ -167,6 +180,7 @@ static void job_free(clu_task_job *j) {
   clu_recording_free(j->recording);
   free(j->spec.only);
   clu_task_job_order_free(j);
+  clu_task_job_given_free(j);
   free(j->sent_to);
   free(j->ended);
   for (size_t i = 0; i < j->nfailures; i++) clu_blob_unref(j->failures[i].stack);

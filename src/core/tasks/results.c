@@ -90,6 +90,10 @@ static void take_record(clu_node *nd, clu_task_node *at, uint64_t seq, const uns
     clu_task_job_record_result(j, &x, flags, took, p + CLU_RING_RESULT_HEAD,
                                n - CLU_RING_RESULT_HEAD);
   note_answer(at->engine, &x, flags, began, took, n, now);
+  if (x.why == CLU_END_ANSWER && !(flags & CLU_RESULT_ERROR) &&
+      clu_task_job_hand_on_bytes(j, flags, p + CLU_RING_RESULT_HEAD, n - CLU_RING_RESULT_HEAD) !=
+          CLU_OK)
+    clu_task_job_fail_takers(j);
   if (x.why != CLU_END_ANSWER || is_only_recorded(j, x.task, flags)) return;
   if (push_ring_result(j, x.task, flags, p + CLU_RING_RESULT_HEAD, n - CLU_RING_RESULT_HEAD) !=
       CLU_OK)
@@ -193,6 +197,9 @@ static void on_result(clu_node *nd, clu_task_node *at, const clu_msg *m) {
     clu_task_job_record_result(j, &x, flags, took, m->body->data + CLU_RESULT_HEAD,
                                m->body->size - CLU_RESULT_HEAD);
   note_answer(at->engine, &x, flags, began, took, m->body ? clu_blob_weight(m->body) : 0, now);
+  if (x.why == CLU_END_ANSWER && m->body && !(flags & CLU_RESULT_ERROR) &&
+      clu_task_job_hand_on(j, m->body) != CLU_OK)
+    clu_task_job_fail_takers(j);
   if (given_up && m->body && j->nfailures > failed)
     j->failures[failed].stack = clu_blob_ref(m->body);
   if (x.why == CLU_END_ANSWER && !is_only_recorded(j, x.task, flags) &&

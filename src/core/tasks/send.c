@@ -47,7 +47,7 @@ static void write_head(unsigned char *head, const sending *s) {
   for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
 }
 
-/* The JOB message, if the node has not got it yet. */
+/* The JOB message, and values of other tasks, if the node has not got them yet. */
 static int send_job(clu_task_job *j, clu_node *nd, int node) {
   uint64_t seq = j->number;
   int rc;
@@ -56,7 +56,11 @@ static int send_job(clu_task_job *j, clu_node *nd, int node) {
   if (rc != CLU_OK) return rc;
   j->sent_to[node] = clu_node_id(nd);
   j->facts->bytes_out += clu_blob_weight(j->message);
-  return CLU_OK;
+  for (size_t k = 0; k < j->given.n && rc == CLU_OK; k++) {
+    rc = clu_node_tasks(nd, CLU_K_GIVEN, j->given.list[k].body, 0, &seq);
+    j->facts->bytes_out += clu_blob_weight(j->given.list[k].body);
+  }
+  return rc;
 }
 
 static void show_sent(const sending *s, uint64_t seq, uint64_t bytes) {

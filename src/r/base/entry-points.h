@@ -131,6 +131,10 @@
   IN_TURN(ffi_tasks_attach, 2, (SEXP x, SEXP index))                                             \
   IN_TURN(ffi_tasks_attach_all, 2, (SEXP x, SEXP nodes))                                         \
   IN_TURN(ffi_job_new, 6, (SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only))  \
+  IN_TURN(ffi_job_needs, 2, (SEXP job, SEXP from))                                               \
+  IN_TURN(ffi_job_give, 3, (SEXP x, SEXP job, SEXP value))                                       \
+  IN_TURN(ffi_job_lacks, 1, (SEXP job))                                                          \
+  IN_TURN(ffi_tasks_share, 1, (SEXP x))                                                          \
   IN_TURN(ffi_job_name, 3, (SEXP job, SEXP name, SEXP code))                                     \
   IN_TURN(ffi_job_start, 2, (SEXP x, SEXP job))                                                  \
   IN_TURN(ffi_job_end, 2, (SEXP job, SEXP wait))                                                 \

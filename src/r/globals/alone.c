@@ -81,7 +81,7 @@ static int is_default_package(SEXP name) {
 }
 
 static int has_found_variables_only(const clu_search *s) {
-  if (s->has_pointer) return 0;
+  if (s->has_pointer || s->has_task) return 0;
   for (int k = 0; k < N_FOUND; k++)
     if (k != HELD && k != PACKAGES && k != BY_NAME && k != GLOBALS &&
         clu_search_found(s, k) != R_NilValue)

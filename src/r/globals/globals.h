@@ -53,6 +53,7 @@ typedef struct clu_search {
   size_t assigned;                /* assignments so far */
   size_t first;                   /* where in `uses` the function at hand begins */
   uint32_t scope, scopes, branch; /* its number; of all so far; how deep in branches */
+  int has_task;                   /* one of cluster_submit() was met */
   int has_pointer;                /* an external pointer was met that is not nil */
   SEXP kept; /* a pairlist cell, held by the external pointer: what is found, see below */
 } clu_search;

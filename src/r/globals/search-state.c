@@ -143,7 +143,7 @@ void clu_search_reset(clu_search *s) {
   map_reset(&s->packages);
   s->ntodo = s->nuses = s->nspans = s->assigned = s->first = 0;
   s->scope = s->scopes = s->branch = 0;
-  s->has_pointer = 0;
+  s->has_pointer = s->has_task = 0;
   for (int k = 0; k < N_FOUND; k++) SET_VECTOR_ELT(CAR(s->kept), k, R_NilValue);
 }
 

@@ -333,7 +333,10 @@ static void visit(clu_search *s, SEXP x) {
     break;
   default: break;
   }
-  if (is_ours(x)) return;
+  if (is_ours(x)) {
+    s->has_task |= Rf_inherits(x, "clutch_task");
+    return;
+  }
   switch (TYPEOF(x)) {
   case ENVSXP: visit_environment(s, x); break;
   case VECSXP:

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/wire/task-message.h"
+#include "r/serialize/travel.h"
+
 /* Preserved: descriptions; what the job at hand needs. */
 enum { DESCRIPTIONS, ENV, CALL, BEFORE, SEED, TRAVEL, N_KEPT };
 
@@ -86,6 +89,11 @@ static void make_room(void) {
 }
 
 void clu_job_put(uint64_t number, SEXP description) {
+  int known = find(number);
+  if (known >= 0) {
+    SET_VECTOR_ELT(kept(DESCRIPTIONS), known, description);
+    return;
+  }
   PROTECT(description);
   make_room();
   SET_VECTOR_ELT(kept(DESCRIPTIONS), jobs.n, description);
@@ -271,6 +279,49 @@ static void read_frozen(SEXP x) {
   SEXP frozen = is_description(x) ? part(x, CLU_JOB_FROZEN) : R_NilValue;
   int is_said = TYPEOF(frozen) == INTSXP && Rf_xlength(frozen) == 2;
   for (int k = 0; k < 2; k++) jobs.frozen[k] = is_said ? INTEGER(frozen)[k] : 0;
+}
+
+/* Its place among the constant arguments: one number, or two for one in a list. */
+static void put_given(SEXP more, SEXP place, SEXP value) {
+  const int *at = INTEGER(place);
+  if (Rf_xlength(place) == 2) more = VECTOR_ELT(more, at[0] - 1);
+  SET_VECTOR_ELT(more, at[Rf_xlength(place) - 1] - 1, value);
+}
+
+static void give(uint64_t number, SEXP value) {
+  SEXP x, places;
+  PROTECT(value);
+  x = PROTECT(description_of(number));
+  places = is_description(x) ? part(x, CLU_JOB_GIVEN) : R_NilValue;
+  for (R_xlen_t k = 0; k < Rf_xlength(places); k++) {
+    if (VECTOR_ELT(places, k) == R_NilValue) continue; /* it has its value */
+    put_given(part(x, CLU_JOB_MORE), VECTOR_ELT(places, k), value);
+    SET_VECTOR_ELT(places, k, R_NilValue);
+    break;
+  }
+  UNPROTECT(2);
+}
+
+void clu_job_read_given(uint64_t number) {
+  unsigned char head[CLU_RESULT_HEAD], small[CLU_RING_MOST];
+  uint32_t flags;
+  size_t left;
+  SEXP value;
+  clu_node_read(head, sizeof head);
+  flags = clu_get32(head);
+  left = (size_t)(clu_me.chan.cur.total - clu_me.chan.read);
+  if (!(flags & CLU_RESULT_BARE)) {
+    value = clu_node_read_object(left);
+  } else {
+    if (left > sizeof small) clu_raise("protocol", "the value of a task arrived damaged");
+    clu_node_read(small, left);
+    value = flags & CLU_RESULT_LOG ? clu_log_bare_get(small, left) : clu_plain_bare_get(small, left);
+  }
+  PROTECT(value);
+  if (flags & CLU_RESULT_LOG) value = VECTOR_ELT(value, 0);
+  if (clu_is_packed(value)) value = clu_unpack("unpack", value);
+  give(number, value);
+  UNPROTECT(1);
 }
 
 void clu_job_enter(uint64_t number, int seeded, int bare) {

@@ -268,7 +268,9 @@ SEXP ffi_node_loop(SEXP env) {
       be_done();
       break;
     }
-    if (m.kind == CLU_K_JOB || m.kind == CLU_K_TASKS || m.kind == CLU_K_JOB_END) clu_work_take(&m);
+    if (m.kind == CLU_K_JOB || m.kind == CLU_K_GIVEN || m.kind == CLU_K_TASKS ||
+        m.kind == CLU_K_JOB_END)
+      clu_work_take(&m);
     if (m.kind == CLU_K_COLLECT) clu_give_back_now();
     if (clu_chan_skip(&clu_me.chan) != CLU_OK) break;
   }

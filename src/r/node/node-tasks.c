@@ -82,6 +82,13 @@ static void take_job(const clu_msg *m) {
   work.reading = 0;
 }
 
+static void take_given(const clu_msg *m) {
+  work.reading = m->seq;
+  clu_node_get_ready(0);
+  clu_job_read_given(m->seq);
+  work.reading = 0;
+}
+
 static void take_tasks(const clu_msg *m) {
   unsigned char head[CLU_TASKS_HEAD];
   uint64_t left;
@@ -119,6 +126,8 @@ void clu_work_take(const clu_msg *m) {
     take_tasks(m);
   } else if (m->kind == CLU_K_JOB) {
     take_job(m);
+  } else if (m->kind == CLU_K_GIVEN) {
+    take_given(m);
   } else {
     if (clu_job_is_entered(m->seq)) clu_job_leave();
     clu_job_forget(m->seq);

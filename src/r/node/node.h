@@ -194,6 +194,9 @@ void clu_compiled_end(uint64_t owner);
 
 /* A description has arrived; or a failure to read it. No more tasks of the job will come. */
 void clu_job_put(uint64_t number, SEXP description);
+/* Reads the value of another task, as that has sent it: for the next place of its description that
+ * has none. */
+void clu_job_read_given(uint64_t number);
 void clu_job_forget(uint64_t number);
 /* From here on the workspace is as the job wants it: its packages are attached, its globals are
  * there, warnings are treated as in the session, output is collected. clu_job_leave() puts back
@@ -228,7 +231,7 @@ int clu_job_end_task(void);
 
 /* ---- node-tasks.c ---- */
 
-/* Takes a message about tasks: CLU_K_JOB, CLU_K_TASKS or CLU_K_JOB_END. */
+/* Takes a message about tasks: CLU_K_JOB, CLU_K_GIVEN, CLU_K_TASKS or CLU_K_JOB_END. */
 void clu_work_take(const clu_msg *m);
 /* Does the tasks that were taken. 1: there were some. */
 int clu_work_go_on(void);

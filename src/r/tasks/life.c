@@ -194,6 +194,43 @@ SEXP ffi_job_name(SEXP job, SEXP name, SEXP code) {
   return R_NilValue;
 }
 
+/* One more argument of a job that has not begun is the value of another task, which has not ended:
+ * TRUE. FALSE: that one has; R is to say what came of it, by ffi_job_give() or ffi_job_lacks(). */
+SEXP ffi_job_needs(SEXP job, SEXP from) {
+  int rc = clu_task_job_await_value(clu_job_get(job), clu_job_get(from));
+  if (rc == CLU_NOMEM) clu_raise("memory", "not enough memory");
+  return Rf_ScalarLogical(rc == CLU_OK);
+}
+
+/* One more argument of a job that has not begun is this value. */
+SEXP ffi_job_give(SEXP x, SEXP job, SEXP value) {
+  static const unsigned char head[CLU_RESULT_HEAD];
+  clu_engine *t = clu_tasks_get(x);
+  clu_task_job *j = clu_job_get(job);
+  clu_blob *b = clu_blob_new(sizeof head + 64);
+  int rc;
+  if (!b) clu_raise("memory", "not enough memory");
+  clu_blob_append(b, head, sizeof head); /* there is room */
+  b = clu_serialize_for(b, value, clu_engine_shares(t));
+  rc = clu_task_job_give(j, b);
+  clu_blob_unref(b);
+  if (rc != CLU_OK) clu_raise("memory", "not enough memory");
+  return R_NilValue;
+}
+
+/* One of its arguments there will never be: it ends when it is begun. */
+SEXP ffi_job_lacks(SEXP job) {
+  clu_task_job_lacks(clu_job_get(job));
+  return R_NilValue;
+}
+
+/* Tells whether all nodes take large vectors by shared memory; NA: some do. */
+SEXP ffi_tasks_share(SEXP x) {
+  const clu_engine *t = clu_tasks_get(x);
+  if (clu_engine_shares(t)) return Rf_ScalarLogical(1);
+  return Rf_ScalarLogical(clu_engine_shares_some(t) ? NA_LOGICAL : 0);
+}
+
 void clu_job_begin(clu_engine *t, clu_task_job *j) {
   if (clu_task_job_begin(t, j) != CLU_OK) clu_raise("memory", "not enough memory");
 }
