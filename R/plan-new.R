@@ -16,6 +16,8 @@ new_plan <- function(request, ..., launcher) { # behind the dots: it is not `lau
     # the work, see slurm-resize.R; NULL: it has all
     first = NULL,
     packages = request$packages,
+    # what a host has to hand out, as from check_resources(); NULL: nothing was said
+    resources = request$resources,
     outfile = path.expand(request$outfile),
     # where nodes of this machine find packages; NULL: they find them by themselves
     libraries = libraries_for(request),

@@ -398,6 +398,7 @@ int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t byt
   if (j->spec.n == 1) follow(&j->group->bytes, bytes);
   nd->tasks += a->n;
   nd->end = seq + a->n;
+  if (s->ledger) clu_sched_node_count(s, nd); /* it may be taken back at once */
   expects = a->need && a->need->memory > j->expects ? a->need->memory : j->expects;
   if (expects > nd->takes && !nd->apart) clu_sched_node_set_takes(s, nd, expects);
   if (nd->tasks > 1 && !nd->granted && clu_sched_node_gives_back(nd))
