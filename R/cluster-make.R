@@ -35,6 +35,8 @@
 #'   `hosts`, and the cluster has the nodes of those that have. By default all have to come.
 #' @param idle Number of seconds, or string such as `"5min"`: in a cluster that grows, after this
 #'   time without work a node ends. One minute by default.
+#' @param resources Named list: what each host has to hand out to tasks that ask for it by `.needs`,
+#'   see *Resources*.
 #' @param keep Number of seconds for which the fork server stays when the cluster was stopped or the
 #'   session has ended, for your next session. `NULL`: option `clutch.keep`, 0 by default. See
 #'   *Next session*.
@@ -202,6 +204,16 @@
 #' not set them; of package data.table at most half of the cores, as without a cluster. Libraries
 #' that the fork server has loaded before it forks have one thread.
 #'
+#' @section Resources:
+#' `resources = list(gpu = 0:3, licence = 2)` says which units of a kind a host has: their names, as
+#' numbers or strings, or how many there are, then they are called 0, 1 and so on. Each host of the
+#' cluster has these. `cores` says how many cores count, in place of all that [available_cores()]
+#' tells there. At most 8 kinds, and 256 units of one. Tasks get what their `.needs` asks for: see
+#' section *What elements ask for* of [cluster_map()]. Where `gpu` is asked for and not given here,
+#' the GPUs of each host are those of its environment variable `CUDA_VISIBLE_DEVICES`, else those
+#' that `nvidia-smi` tells, else those in `/proc/driver/nvidia/gpus`. That is looked for once, when
+#' it is first asked for.
+#'
 #' @section Profiles:
 #' A profile (`.Rprofile`) or a package that makes a cluster does so in the session only. Fork
 #' servers and nodes that are starting read the same profile. There `make_cluster()` signals an
@@ -258,7 +270,7 @@ make_cluster <- function(spec = available_cores(),
                          packages = NULL, outfile = "/dev/null", env = NULL, ...,
                          # behind the dots: `rscript` is not to be taken for `rscript_args`
                          rscript_args = character(), setup_timeout = 120, preload = NULL,
-                         min_hosts = NULL, keep = NULL, idle = NULL) {
+                         min_hosts = NULL, keep = NULL, idle = NULL, resources = NULL) {
   if (is_starting()) return(refuse_while_starting())
   forget_parents()
   tempdir(TRUE) # it may have been deleted
@@ -276,6 +288,7 @@ launcher_and_plan <- function(frame, options) {
                            names(formals(make_cluster)), frame$idle)
   request <- with_hosts_by_name(request)
   request$preload <- frame$preload
+  request$resources <- check_resources(frame$resources)
   request$min_hosts <- check_min_hosts(frame$min_hosts, request$launch)
   request$made_by <- lapply(stats::setNames(nm = MADE_BY), function(name) frame[[name]])
   request$made_by$options <- options
@@ -286,13 +299,13 @@ launcher_and_plan <- function(frame, options) {
 
 # The arguments by which a cluster can be made again, beside `options`.
 MADE_BY <- c("spec", "strategy", "packages", "outfile", "env", "rscript_args", "setup_timeout",
-             "min_hosts", "idle")
+             "min_hosts", "idle", "resources")
 
 # These are the arguments of the call make_cluster(spec).
 made_by_default <- function(spec) {
   list(spec = spec, strategy = strategies, packages = NULL, outfile = "/dev/null", env = NULL,
        options = list(), rscript_args = character(), setup_timeout = 120, min_hosts = NULL,
-       idle = NULL)
+       idle = NULL, resources = NULL)
 }
 
 # Another cluster as one that was made before, with what make_cluster() was given then: see
@@ -380,7 +393,7 @@ launch_plan <- function(spec = available_cores(),
                         strategy = c("fork_server", "spawn", "parallel", "sequential"),
                         packages = NULL, outfile = "/dev/null", env = NULL, ...,
                         rscript_args = character(), setup_timeout = 120, preload = NULL,
-                        min_hosts = NULL, keep = NULL, idle = NULL) {
+                        min_hosts = NULL, keep = NULL, idle = NULL, resources = NULL) {
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   start <- launcher_and_plan(environment(), list(...))
   structure(start$launcher$show(new_record(start$plan)), class = "clutch_launch_plan")

@@ -18,6 +18,7 @@ map_arguments <- alist(
   .relay = "ordered",
   .on_error = "stop",
   .max_memory = Inf,
+  .needs = NULL,
   .fresh = FALSE,
   .journal = NULL,
   .journal_if_changed = "compute",
@@ -37,7 +38,7 @@ names(option_defaults) <- sub(".", "", names(option_defaults), fixed = TRUE)
 
 # These of them make sense for one task, too. Submitted tasks have them in this order.
 submit_arguments <- map_arguments[c(".globals", ".packages", ".seed", ".timeout", ".retries",
-                                    ".relay", ".max_memory", ".fresh", ".journal", ".journal_sync",
+                                    ".relay", ".max_memory", ".needs", ".fresh", ".journal", ".journal_sync",
                                     ".journal_errors", ".pointers")]
 
 # A map that goes through the arguments `vectors`. `run` does what it does: a function without

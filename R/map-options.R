@@ -15,6 +15,8 @@
 #'       task may take.}
 #'     \item{`clutch.max_memory`}{number of bytes, 1 or more; default `Inf`. How much memory a node
 #'       may have.}
+#'     \item{`clutch.needs`}{`NULL` (default), or named list. What each element or task asks for of
+#'       the host of its node, see [cluster_map()].}
 #'     \item{`clutch.retries`}{number, 0 or more; default 0. How often an element or task is tried
 #'       again when its node has died.}
 #'     \item{`clutch.relay`}{`"ordered"` (default), `"live"` or `"none"`; `TRUE` is `"ordered"` and
@@ -162,6 +164,7 @@ check_option <- function(name, x, what) {
     relay = check_relay(x, what),
     on_error = check_choice(x, what, c("stop", "continue")),
     max_memory = check_limit_of_memory(x, what),
+    needs = if (!is.null(x)) check_needs(x, what),
     fresh = check_flag(x, what),
     journal = check_one(x, what, is_filled, "the name of a file"),
     journal_if_changed = check_choice(x, what, c("compute", "error")),
@@ -258,6 +261,8 @@ task_options <- function(given = NULL, taken = map_options) {
     o$handler <- o$relay
     o$relay <- "handler"
   }
+  o["asked"] <- list(o$needs)
+  o["needs"] <- list(NULL) # what the code needs, once it is known
   if (is.null(o$journal)) {
     o["seed"] <- list(stream_of_seed(o$seed))
   } else {

@@ -64,6 +64,42 @@ check_strategy_of_bounds <- function(request) {
   throw("argument", sprintf(text, request$strategy))
 }
 
+# The kinds of units that a host has, by name: names of units; and `cores`, a number. NULL: nothing is
+# said.
+check_resources <- function(x) {
+  if (is.null(x)) return(NULL)
+  form <- "a named list such as list(gpu = 0:3, licence = 2)"
+  if (is.atomic(x) && !is.null(names(x))) x <- as.list(x)
+  is_named <- is.list(x) && !is.object(x) && (!length(x) || !is.null(names(x)))
+  if (!is_named || anyDuplicated(names(x))) has_to_be("`resources`", form)
+  bad <- names(x)[!grepl("^[A-Za-z][A-Za-z0-9_.]*$", names(x))]
+  if (length(bad)) has_to_be("`resources`", paste0(form, ", and '", bad[[1L]], "' is no name"))
+  if ("memory" %in% names(x)) {
+    throw("argument", "`resources` has no memory: see option clutch.memory in ?clutch_options")
+  }
+  if (sum(names(x) != "cores") > 8L) throw("argument", "`resources` has more than 8 kinds of units")
+  Map(check_units, x, names(x))
+}
+
+check_units <- function(x, kind) {
+  what <- sprintf("`resources$%s`", kind)
+  is_count <- is.numeric(x) && length(x) == 1L
+  if (kind == "cores" || is_count) {
+    least <- if (kind == "cores") 1 else 0
+    ok <- is_count && is.finite(x) && x >= least && x == floor(x)
+    if (!ok) has_to_be(what, sprintf("a whole number, %g or more", least))
+    if (kind == "cores") return(as.integer(min(x, 1e6)))
+    x <- seq_len(min(x, 1000)) - 1L
+  }
+  ok <- (is.numeric(x) || is.character(x)) && !anyNA(x) && !anyDuplicated(x)
+  units <- if (ok) trimws(format(x, scientific = FALSE, trim = TRUE))
+  if (!ok || !all(grepl("^[^,=[:space:]]+$", units))) {
+    has_to_be(what, "how many there are, or names, each once, without commas and spaces")
+  }
+  if (length(units) <= 256L) return(units)
+  throw("argument", sprintf("%s has more than 256 units", what))
+}
+
 check_env <- function(env) {
   if (is.null(env)) return(character())
   out <- structure(as.character(env), names = names(env))

@@ -23,6 +23,7 @@ new_record <- function(plan) {
     setup = NULL, # what cluster_setup() has said, see setup_of()
     session_libraries = .libPaths(), # of which the nodes were told
     source = NULL, # which copies of packages they were told of, see task-source.R
+    resources = NULL, # what its hosts have to hand out, see resources_of()
     stopped = NULL, # numbers of the nodes that were stopped
     lost_servers = NULL, # how earlier fork servers of its nodes ended, by pid as text
     by_killer = NULL, # by number as text: whether the out-of-memory killer has ended that node

@@ -18,6 +18,8 @@ new_plan <- function(request, ..., launcher) { # behind the dots: it is not `lau
     # of nodes on this machine that come and go with the work: seconds without any until they end
     idle = NULL,
     packages = request$packages,
+    # what a host has to hand out, as from check_resources(); NULL: nothing was said
+    resources = request$resources,
     outfile = path.expand(request$outfile),
     # where nodes of this machine find packages; NULL: they find them by themselves
     libraries = libraries_for(request),

@@ -1,8 +1,8 @@
 /* The insides of an engine, for the files of this folder and for tests only.
  *
  * Each file writes the part of clu_engine that has its name; others read it. Files, each knows only
- * those before it: wake, memory-history, trace <- notes <- record, order, given <- jobs <- room <-
- * results, limits, cores, send <- deaths <- attach <- grow <- idle, turn <- engine, job-life <-
+ * those before it: wake, memory-history, trace, needs <- notes <- record, order, given <- jobs <-
+ * room <- results, limits, cores, send <- deaths <- attach <- grow <- idle, turn <- engine, job-life <-
  * away.
  *
  * Nodes are found by clu_task_node.node, and never by what the caller has of them. That pointer
@@ -125,6 +125,9 @@ struct clu_task_job {
   clu_engine *engine; /* NULL: it has not begun, or is closed; and then `job`, too */
   clu_job *job;
   clu_job_spec spec;  /* until it is begun */
+  clu_need *needs;    /* until it is begun; as in clu_task_spec */
+  uint32_t *need_of;
+  int says_memory;    /* some task of it says how much it needs */
   int pins, released; /* while the caller makes elements of it, it is not freed */
   uint64_t number;
   clu_job_facts *facts; /* NULL: it has neither a label nor begun */
@@ -165,6 +168,7 @@ struct clu_engine_jobs {
   size_t n;            /* jobs that are begun */
   size_t nmaps;        /* of these, jobs that have elements */
   size_t nrecorded;    /* of these, jobs that have a journal */
+  size_t nsaid;        /* of these, jobs that say how much memory they need */
   /* Jobs of one task without an element that are under way: for these the caller is not needed
    * until their result is asked for. `nrestartable` of them have retries. */
   int nbare, nrestartable;
@@ -261,6 +265,14 @@ struct clu_engine_limits {
   uint64_t checked; /* when the session looked at nodes whose transport does not see to it */
 };
 
+/* needs.c */
+struct clu_engine_resources {
+  int hosts, kinds; /* 0: none */
+  char **names;     /* by kind */
+  char **units;     /* as in clu_resources */
+  int *host_of;     /* by node */
+};
+
 /* room.c */
 struct clu_engines_room {
   clu_memory_bounds bounds;
@@ -297,6 +309,7 @@ struct clu_engine {
   struct clu_engine_cores cores;
   struct clu_engine_grow grow;
   struct clu_engine_limits limits;
+  struct clu_engine_resources resources;
   clu_job_room room; /* of all its tasks */
   clu_trace trace;
   clu_memory_history memory;
@@ -324,6 +337,18 @@ struct clu_engines {
 static inline clu_node *clu_engine_node(const clu_engine *t, int i) { return t->nodes[i].node; }
 /* Ends a node that is of no more use; `why`: enum clu_kill. jobs.c */
 void clu_task_node_kill(clu_node *nd, clu_task_node *at, int why);
+
+/* ---- needs.c ---- */
+
+/* Copies what the tasks of a new job ask for. CLU_OK or CLU_NOMEM. */
+int clu_task_job_copy_needs(clu_task_job *j, const clu_task_spec *spec);
+/* The scheduler has copied it. */
+void clu_task_job_drop_needs(clu_task_job *j);
+/* Appends to a message what a task was given at node `i`, see core/wire/task-message.h. CLU_OK or
+ * CLU_NOMEM. */
+int clu_engine_write_grant(const clu_engine *t, clu_blob *to, int i, const clu_need *need,
+                           const clu_grant *grant);
+void clu_engine_resources_free(clu_engine *t);
 
 /* ---- notes.c ---- */
 

@@ -74,6 +74,7 @@ void clu_engine_free(clu_engine *t) {
     j->job = NULL;
   }
   clu_sched_free(t->sched);
+  clu_engine_resources_free(t);
   free(t->nodes);
   free(t->deaths.list);
   clu_engine_notes_free(t);

@@ -165,6 +165,23 @@ clu_node *clu_engine_take_grown(clu_engine *t, int *index);
 /* An answer to one of these calls that was an error: the caller's; NULL: none. */
 clu_blob *clu_engine_take_failure(clu_engine *t);
 
+/* ---- what hosts have, for tasks that ask for it: needs.c ---- */
+
+typedef struct clu_resources {
+  int hosts, kinds;         /* kinds: CLU_KINDS at most */
+  const char *const *names; /* by kind */
+  const uint32_t *cores;    /* by host */
+  const char *const *units; /* of kind `k` at host `h`, at h * kinds + k: their names, with a comma
+                               between each two, CLU_UNITS at most; "": there are none */
+  const int *host_of;       /* by node, clu_engine_size() of them */
+} clu_resources;
+/* From now on tasks can ask for some of that; all is copied. To be called before the first job that
+ * asks for anything, and again only while no such job is there. CLU_OK or CLU_NOMEM. */
+int clu_engine_set_resources(clu_engine *t, const clu_resources *r);
+/* What node `i` has of it: an array of one line for each kind, "gpu=0,1", as text that the caller
+ * frees by clu_blob_unref(), and before it "cores=2". NULL: nothing, or no memory. */
+clu_blob *clu_engine_granted(const clu_engine *t, int i);
+
 /* ---- the budget of cores, see cores.c ---- */
 
 /* From now on it computes with tokens of a budget of `size`, which is in `folder`; 0: without. */
@@ -322,6 +339,9 @@ typedef struct clu_task_spec {
   const uint32_t *seed; /* six: the stream of the first task; NULL: it has none */
   const int *only;      /* `nonly` numbers of nodes, from 1, that may do it; NULL: all */
   size_t nonly;
+  const clu_need *needs;   /* `nneeds` of what its tasks ask for; NULL: for nothing */
+  uint32_t nneeds;
+  const uint32_t *need_of; /* by task: which of these; NULL: the first */
 } clu_task_spec;
 /* A job. `message`: the JOB message, its own from now on, also on failure. `caller`: for
  * clu_engine_caller. NULL without memory. */

@@ -21,6 +21,10 @@
  *   16  u32      flags: CLU_TASKS_*
  *   20  u32      memory that the node may have, in units of 2^20 bytes; 0: no limit
  *   24  6 x u32  the random stream of the first task; each other has the next stream
+ * with CLU_TASKS_GRANT then
+ *    0  u32      threads that the libraries of the tasks may have; 0: as many as without
+ *    4  u32      n
+ *    8  n bytes  what they were given, a line each: "memory=2000000000", "cores=2", "gpu=0,1"
  * then an R vector with their elements. The tasks are numbered at the node from the number of the
  * message on.
  *
@@ -63,6 +67,7 @@ enum {
   CLU_TASKS_BARE = 2,     /* no elements follow: the job's function takes none */
   CLU_TASKS_NO_RING = 4,  /* nobody reads the node's ring: results come by the socket */
   CLU_TASKS_ONLY = 8,     /* the job has no other task: when this one is answered the job is over */
+  CLU_TASKS_GRANT = 32,   /* it says what they were given of their host */
   CLU_TASKS_RECORDED = 16 /* results go into a journal: nothing of them is shared, a log comes as R
                              serializes it, and CLU_RESULT_DREW is told */
 };

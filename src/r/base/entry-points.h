@@ -130,7 +130,8 @@
   IN_TURN(ffi_tasks_use, 1, (SEXP x))                                                            \
   IN_TURN(ffi_tasks_attach, 2, (SEXP x, SEXP index))                                             \
   IN_TURN(ffi_tasks_attach_all, 2, (SEXP x, SEXP nodes))                                         \
-  IN_TURN(ffi_job_new, 6, (SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only))  \
+  IN_TURN(ffi_job_new, 7,                                                                        \
+          (SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only, SEXP needs))      \
   IN_TURN(ffi_job_needs, 2, (SEXP job, SEXP from))                                               \
   IN_TURN(ffi_job_give, 3, (SEXP x, SEXP job, SEXP value))                                       \
   IN_TURN(ffi_job_lacks, 1, (SEXP job))                                                          \
@@ -151,6 +152,9 @@
   IN_TURN(ffi_job_room, 1, (SEXP job))                                                           \
   IN_TURN(ffi_tasks_room, 1, (SEXP x))                                                           \
   IN_TURN(ffi_tasks_held, 1, (SEXP x))                                                           \
+  /* r/tasks/needs.c */                                                                          \
+  IN_TURN(ffi_tasks_resources, 5, (SEXP x, SEXP kinds, SEXP cores, SEXP units, SEXP host_of))    \
+  IN_TURN(ffi_tasks_granted, 1, (SEXP x))                                                        \
   /* r/tasks/query.c */                                                                          \
   IN_TURN(ffi_job_state, 1, (SEXP job))                                                          \
   IN_TURN(ffi_job_finished, 1, (SEXP job))                                                       \
@@ -264,6 +268,8 @@
   PLAIN(ffi_work_unreadable, 1, (SEXP failure))                                                  \
   PLAIN(ffi_task_state_begins, 0, (void))                                                        \
   PLAIN(ffi_task_attempt, 0, (void))                                                             \
+  /* r/node/grant.c */                                                                           \
+  PLAIN(ffi_set_threads, 1, (SEXP n))                                                            \
   /* r/node/relay.c */                                                                           \
   PLAIN(ffi_work_slim, 1, (SEXP cond))                                                           \
   PLAIN(ffi_work_log, 2, (SEXP cond, SEXP now))                                                  \

@@ -328,10 +328,12 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   SEXP x, env, problem;
   clu_job_end_task(); /* of one that was interrupted */
   if (jobs.entered == number && in_order()) {
+    clu_grant_apply();
     jobs.at_task = jobs.fresh;
     return;
   }
   clu_job_leave();
+  clu_grant_apply(); /* before any code of the user's */
   x = PROTECT(description_of(number));
   env = PROTECT(R_NewEnv(R_GlobalEnv, FALSE, 0)); /* few variables, one of them set for each task */
   jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
@@ -377,7 +379,10 @@ static void renew_seed(SEXP seed) {
 void clu_job_leave(void) {
   SEXP before, seed;
   int has_state = jobs.has_state, has_seed = jobs.has_seed, has_fresh = jobs.has_fresh;
-  if (!jobs.entered && !has_state && !has_seed && !has_fresh && kept(BEFORE) == R_NilValue) return;
+  if (!jobs.entered && !has_state && !has_seed && !has_fresh && kept(BEFORE) == R_NilValue) {
+    clu_grant_put_back();
+    return;
+  }
   clu_compiled_note(jobs.entered);
   before = PROTECT(kept(BEFORE));
   seed = PROTECT(kept(SEED));
@@ -396,6 +401,7 @@ void clu_job_leave(void) {
   else if (has_fresh && has_state)
     renew_seed(seed);
   if (has_state) clu_state_put_back();
+  clu_grant_put_back();
   UNPROTECT(2);
 }
 

@@ -216,6 +216,16 @@ SEXP clu_job_travel(void);
 const int *clu_job_frozen(void);
 uint64_t clu_job_number(void); /* of the job that was entered; 0: none */
 
+/* ---- grant.c ---- */
+
+/* Reads what the tasks that follow were given of their host; they were given nothing. */
+void clu_grant_read(void);
+void clu_grant_none(void);
+/* It is in force from now on: an R error where that fails. */
+void clu_grant_apply(void);
+/* All is as without. */
+void clu_grant_put_back(void);
+
 /* ---- node-travel.c ---- */
 
 /* Tells whether all results are to be looked at: the session has registered recipes. */

@@ -5,6 +5,7 @@
 
 #include "core/wire/task-message.h"
 #include "r/tasks/job-label.h"
+#include "r/tasks/needs.h"
 #include "core/tasks/wake.h"
 
 /* ---- the tasks of a cluster ---- */
@@ -139,7 +140,7 @@ SEXP clu_job_handle_for(SEXP x, SEXP elements) {
 }
 
 clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const double *numbers,
-                           const int *seed, SEXP only) {
+                           const int *seed, SEXP only, SEXP needs) {
   SEXP prot = R_ExternalPtrProtected(handle);
   clu_task_spec spec = {.n = (uint64_t)Rf_xlength(VECTOR_ELT(prot, 2))};
   uint32_t stream[6];
@@ -155,6 +156,7 @@ clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const 
     spec.only = INTEGER(only);
     spec.nonly = (size_t)Rf_xlength(only);
   }
+  if (needs != R_NilValue) clu_needs_of(&spec, needs);
   j = clu_task_job_new(t, &spec, message, handle);
   if (!j) clu_raise("memory", "not enough memory");
   clu_handle_set(handle, j);
@@ -164,12 +166,13 @@ clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const 
 /* A job, of which nothing is done before ffi_job_start(): `parts` go to each node once,
  * `elements` is a list or a plain vector, or NULL: one task without an element. `spec`: retries,
  * chunk, timeout in seconds, max_memory in bytes. `seed`: six integers or NULL. `only`: numbers of
- * the nodes that may do it, or NULL. */
-SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
+ * the nodes that may do it, or NULL. `needs`: what its tasks ask for, see needs.h, or NULL. */
+SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only, SEXP needs) {
   clu_engine *t = clu_tasks_get(x);
   SEXP out = PROTECT(clu_job_handle_for(x, elements));
   clu_blob *b = clu_job_message(t, parts, clu_job_receivers(t, elements, only));
-  clu_job_fill(t, out, b, REAL(spec), seed == R_NilValue ? NULL : INTEGER(seed), only);
+  clu_job_fill(t, out, b, REAL(spec), seed == R_NilValue ? NULL : INTEGER(seed), only,
+               needs);
   UNPROTECT(1);
   return out;
 }

@@ -177,7 +177,7 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
     clu_blob_unref(b);
     job = R_NilValue;
   } else {
-    clu_job_fill(all, job, b, spec, NULL, R_NilValue);
+    clu_job_fill(all, job, b, spec, NULL, R_NilValue, R_NilValue);
   }
   UNPROTECT(2);
   return job;
