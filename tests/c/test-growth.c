@@ -3,7 +3,7 @@
 // threads
 // link: -Wl,--wrap=clu_node_new_fork -Wl,--wrap=clu_server_ref -Wl,--wrap=clu_server_unref
 // link: -Wl,--wrap=clu_server_is_ready -Wl,--wrap=clu_server_status_of
-// -Wl,--wrap=clu_os_cpu_stalled
+// link: -Wl,--wrap=clu_os_cpu_stalled
 #include "engine-fixture.h"
 
 #include "core/node/transports.h"

@@ -231,6 +231,13 @@ int clu_sched_room_for(const clu_sched *s, int n, int64_t least) {
   return left / expects < n ? (int)(left / expects) : n;
 }
 
+/* Tells whether something that waits at a node may be taken back: by who is here now. */
+static int some_stealable(const clu_sched *s) {
+  for (const clu_link *at = clu_list_first(&s->stealable); at; at = clu_list_next(&s->stealable, at))
+    if (!s->away || !needs_caller(CLU_LIST_MEMBER(at, clu_sched_node, stealable))) return 1;
+  return 0;
+}
+
 int clu_sched_wanted(const clu_sched *s) {
   uint64_t n = 0, idle = s->up > s->busy ? (uint64_t)(s->up - s->busy) : 0;
   for (const clu_group *g = s->groups; g; g = g->next) {
@@ -239,6 +246,6 @@ int clu_sched_wanted(const clu_sched *s) {
          at = clu_list_next(&g->waiting, at))
       n += CLU_LIST_MEMBER(at, clu_job, waiting)->pending.waiting;
   }
-  n += !s->away && !clu_list_is_empty(&s->stealable); /* what waits at another node */
+  n += some_stealable(s); /* what waits at another node */
   return (int)(n < idle ? n : idle);
 }
