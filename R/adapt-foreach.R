@@ -185,8 +185,8 @@ run_loop <- function(loop, cl, code, o, span) {
   settle_replacements(t)
 }
 
-# What a block needs: of the code, and of its elements, which may be functions, or objects with
-# methods.
+# Needs of a block: those of the code, and those of its elements, which may be functions, or objects
+# with methods.
 with_needs_of <- function(elements, code) {
   needs <- code$needs
   own <- find_needs(list(elements), if (code$finds) TRUE else FALSE, globalenv())
