@@ -28,7 +28,7 @@ socket    base
 observer  base socket
 start     base machine
 plan      base machine code
-node      base machine code start observer
+node      base machine code socket start observer
 event     base plan
 launch    base machine observer start plan event
 share     base launch
@@ -45,7 +45,7 @@ parallel  base machine plan launch task cluster
 trace     base machine task cluster
 view      base socket observer plan event launch hosts task cluster trace
 profile   base code plan launch task cluster parallel view
-debug     base node launch task cluster map view
+debug     base socket node launch parallel task cluster map
 adapt     base machine code journal socket start plan event launch task cluster map parallel view
 zzz       base code start event launch task parallel adapt
 "
