@@ -45,7 +45,7 @@ parallel  base machine plan launch task cluster
 trace     base machine task cluster
 view      base socket observer plan event launch hosts task cluster trace
 profile   base code plan launch task cluster parallel view
-debug     base socket node launch parallel task cluster map
+debug     base socket plan node launch parallel task cluster map
 adapt     base machine code journal socket start plan event launch task cluster map parallel view
 zzz       base code start event launch task parallel adapt
 "
