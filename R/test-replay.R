@@ -39,7 +39,7 @@ read_log <- function(f) {
 # ---- to the reporters ----
 
 # `r`: list(multi, user, list, ...), see new_reporters(). Hands on what has come of this file.
-replay <- function(r, f) {
+replay_events <- function(r, f) {
   while (length(f$waiting)) {
     event <- f$waiting[[1L]]
     f$waiting <- f$waiting[-1L]
@@ -143,7 +143,7 @@ text_between <- function(path, from, to) {
 # `how`: how its node has ended, a text.
 replay_crash <- function(r, f, how) {
   read_log(f)
-  replay(r, f)
+  replay_events(r, f)
   print_output(r, f)
   multi <- r$multi
   if (!f$started) multi$start_file(f$name)

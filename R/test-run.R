@@ -288,7 +288,7 @@ show_files <- function(run) {
     f <- run$files[[run$shown + 1L]]
     if (f$state == "waiting") return(invisible())
     read_log(f)
-    replay(run$r, f)
+    replay_events(run$r, f)
     if (f$state != "ended") return(invisible())
     show_end(run, f)
     run$shown <- run$shown + 1L
