@@ -14,8 +14,8 @@
 #' @section What is as in testthat, and what is not:
 #' * Helper files are sourced once, before the processes are forked. Setup and teardown files are
 #'   run in each process, as in each process of testthat's own parallel mode.
-#' * What a file changes, such as options, loaded packages, objects in the workspace, is not there in
-#'   the next one. A file that relies on what another has left behind fails here.
+#' * What a file changes, such as options, loaded packages, objects in the workspace, is not there
+#'   in the next one. A file that relies on what another has left behind fails here.
 #' * [testthat::is_parallel()] is `TRUE`, `interactive()` is `FALSE`.
 #' * What tests print appears where it does with testthat, but when the file is shown.
 #' * [testthat::DebugReporter] cannot be used: the test is in another process.
@@ -47,8 +47,8 @@
 #' @param package string: name of an installed package whose tests are to be run as `R CMD check`
 #'   does it. `path` is then the folder of test files, by default `"testthat"`.
 #' @param load string: how the package is loaded. `"source"`: by [pkgload::load_all()];
-#'   `"installed"`: by [library()]; `"none"`: not at all. The default is `"source"` for the folder of
-#'   a package, `"installed"` with `package`, else `"none"`.
+#'   `"installed"`: by [library()]; `"none"`: not at all. The default is `"source"` for the folder
+#'   of a package, `"installed"` with `package`, else `"none"`.
 #' @param nodes number of files that run at the same time, at most.
 #' @param timeout number of seconds, or a text such as `"5min"`: what one test file may take.
 #' @param stop_on_failure,stop_on_warning logical: is it an error if tests fail, or warn?
@@ -247,9 +247,10 @@ run_files <- function(run) {
 start_file <- function(run, f) {
   s <- run$suite
   for (path in c(f$log, f$output)) file.create(path)
+  options <- list(width = getOption("width"), cli.num_colors = cli::num_ansi_colors())
   work <- c(s[c("dir", "root", "package", "load", "load_all")],
             list(file = f$name, log = f$log, output = f$output, look = run$look,
-                 options = list(width = getOption("width"), cli.num_colors = cli::num_ansi_colors())))
+                 options = options))
   f$node <- start_next_program(run$server, sprintf("test_file(%s)", deparse1(f$name)),
                                program_of_file(work), f$output)
   f$until <- clock() + s$timeout
@@ -264,6 +265,9 @@ await_files <- function(run, running) {
   for (f in running) {
     i <- .Call(ffi_node_info, f$node)
     if (!i$state %in% c("starting", "idle", "busy")) {
+      # its connection ends before the fork server tells how it has ended
+      if (is.na(i$by_signal) && .Call(ffi_nodes_await_end, list(f$node), 1) > 0L)
+        i <- .Call(ffi_node_info, f$node)
       end_file(f, how_ended(i$by_signal, i$code))
     } else if (clock() > f$until) {
       .Call(ffi_nodes_stop, list(f$node), 0, 5)

@@ -47,13 +47,15 @@ throw_not_loaded <- function(s, e) {
 # What is in the server depends on this.
 server_key_of <- function(s) {
   about <- function(files) paste(files, unclass(file.mtime(files)), file.size(files))
-  folders <- if (s$load == "source") file.path(s$root, c("R", "src", "inst", "data"))
+  is_source <- s$load == "source"
+  folders <- if (is_source) file.path(s$root, c("R", "src", "inst", "data")) else character()
   files <- list.files(folders, recursive = TRUE, full.names = TRUE)
   files <- grep("[.](o|so|dll|a|dylib)$", files, value = TRUE, invert = TRUE)
-  if (s$load == "source") files <- c(file.path(s$root, c("DESCRIPTION", "NAMESPACE")), files)
+  if (is_source) files <- c(file.path(s$root, c("DESCRIPTION", "NAMESPACE")), files)
   helpers <- list.files(s$dir, "^helper.*[.][rR]$", full.names = TRUE)
   env <- effective_env(s$env)
+  installed <- if (s$load == "installed") about(find.package(s$package))
   list(s[c("dir", "root", "package", "load", "load_all", "nodes")], about(sort(files)),
-       about(helpers), about(.libPaths()), if (s$load == "installed") about(find.package(s$package)),
+       about(helpers), about(.libPaths()), installed,
        env[order(names(env))])
 }
