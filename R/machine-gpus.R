@@ -9,7 +9,7 @@ find_gpus <- function(root = "/", visible = Sys.getenv("CUDA_VISIBLE_DEVICES", N
   as.character(seq_along(folders) - 1L)
 }
 
-# What is behind a name that is none is not visible: that is how the list is read by CUDA.
+# CUDA reads the list up to the first name that is none.
 gpus_of_variable <- function(text) {
   names <- trimws(strsplit(text, ",", fixed = TRUE)[[1L]])
   bad <- which(!grepl("^([0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+)$", names))

@@ -55,7 +55,7 @@
 #'   packages that it needs travel with it.
 #' @param args list: the arguments of `f`. They travel as values: an expression in it is not
 #'   evaluated. In place of a task its value is used, see *Values of other tasks*.
-#' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory,.fresh,.pointers as in
+#' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory,.needs,.fresh,.pointers as in
 #'   [cluster_map()]; the session's options replace the defaults, see [clutch-options]. A list given
 #'   as `.globals` is used in place of what would be found. For `.relay`, `"live"` is as
 #'   `"ordered"`.

@@ -1,4 +1,4 @@
-# What a task was given of its host, as its node sees it. src/r/node/grant.c says when.
+# This is for what a task was given of its host, in its node. src/r/node/grant.c says when.
 
 #' What the task at hand was given of its host
 #'
@@ -49,7 +49,7 @@ parse_grant <- function(text) {
   values
 }
 
-# What libraries read to find the GPUs that they may use. The numbers of nvidia-smi are by the bus.
+# Libraries read these to find the GPUs that they may use. The numbers of nvidia-smi are by the bus.
 variables_of_units <- function(grant) {
   if (is.null(grant$gpu)) return(NULL)
   gpus <- paste(grant$gpu, collapse = ",")
@@ -79,9 +79,15 @@ set_threads <- function(n) {
   .Call(ffi_set_threads, as.integer(n))
   before <- the_node$grant_threads
   if (n == 0L && is.null(before)) return()
-  if (!isNamespaceLoaded("data.table")) return()
-  package <- getNamespace("data.table")
-  if (n > 0L && is.null(before)) the_node$grant_threads <- package$getDTthreads()
-  try(package$setDTthreads(if (n > 0L) n else before), silent = TRUE)
-  if (n == 0L) the_node$grant_threads <- NULL
+  package <- if (isNamespaceLoaded("data.table")) getNamespace("data.table")
+  if (n == 0L) {
+    the_node$grant_threads <- NULL
+    # where it was loaded meanwhile it asks the environment again
+    if (!is.null(package)) package$setDTthreads(if (!is.na(before)) before)
+    return()
+  }
+  if (is.null(before)) {
+    the_node$grant_threads <- if (is.null(package)) NA_integer_ else package$getDTthreads()
+  }
+  if (!is.null(package)) package$setDTthreads(n)
 }

@@ -1,4 +1,4 @@
-# What tasks ask for, `.needs` of maps and submitted tasks: its check, and what it means for the
+# Tasks ask for something: `.needs` of maps and submitted tasks: its check, and what it means for the
 # hosts of a cluster. src/core/sched/ledger.h says how it is handed out.
 
 # A unit has so many parts, see there.
@@ -18,13 +18,18 @@ check_needs <- function(x, what) {
   twice <- anyDuplicated(names(x))
   if (twice) throw("argument", sprintf("%s has '%s' twice", what, names(x)[[twice]]))
   x <- x[!vapply(x, is.null, NA)]
-  part <- function(name) sprintf("%s$%s", what, name)
+  part <- function(name) part_of_needs(what, name)
   kinds <- setdiff(names(x), c("memory", "cores"))
   list(
     memory = if (!is.null(x$memory)) check_memory_need(x$memory, part("memory")),
     cores = if (!is.null(x$cores)) check_cores_need(x$cores, part("cores")),
     units = Map(check_units_need, x[kinds], vapply(kinds, part, ""))
   )
+}
+
+# Errors call a part of it so.
+part_of_needs <- function(what, name) {
+  if (endsWith(what, "`")) sub("`$", sprintf("$%s`", name), what) else paste0(what, "$", name)
 }
 
 check_memory_need <- function(x, what) {
@@ -59,8 +64,8 @@ needs_of_job <- function(t, asked, n, what = "`.needs`") {
   for (name in names(parts)) {
     given <- length(parts[[name]])
     if (given %in% c(1, count)) next
-    text <- "%s$%s has %d values, and there are %d elements: one for all, or one an element"
-    throw("argument", sprintf(text, what, name, given, count))
+    text <- "%s has %d values, and there are %d elements: one for all, or one an element"
+    throw("argument", sprintf(text, part_of_needs(what, name), given, count))
   }
   check_memory_there(t$info, asked$memory, what)
   ledger <- if (is.null(asked$cores) && !length(asked$units)) no_resources else
@@ -87,7 +92,8 @@ check_memory_there <- function(info, memory, what) {
   budget <- memory_budget(getOption("clutch.memory"))
   if (budget > 0) most <- min(most, budget)
   if (max(memory) <= most) return(invisible())
-  text <- sprintf("%s$memory asks for %s, and there are %s", what, mb(max(memory)), mb(most))
+  text <- sprintf("%s asks for %s, and there are %s", part_of_needs(what, "memory"),
+                  mb(max(memory)), mb(most))
   throw("resources", text, resource = "memory", asked = max(memory), there = most)
 }
 
@@ -119,7 +125,7 @@ check_ever <- function(ledger, table, what) {
       throw("resources", text, resource = names(asked)[asked > 0], asked = asked, there = most)
     }
     name <- which[[1L]]
-    text <- sprintf("%s$%s asks for %g, and %s %g", what, name, asked[[name]],
+    text <- sprintf("%s asks for %g, and %s %g", part_of_needs(what, name), asked[[name]],
                     if (length(ledger$cores) > 1L) "no host has more than" else "there are",
                     most[[name]])
     throw("resources", text, resource = name, asked = asked[[name]], there = most[[name]])

@@ -77,7 +77,7 @@ static void look_everywhere(search *s) {
 static void look_everywhere(search *s) { (void)s; }
 #endif
 
-int clu_os_loaded_functions(const char *a, const char *b, clu_function_pair *out, int most) {
+int clu_os_library_functions(const char *a, const char *b, clu_function_pair *out, int most) {
   search s = {a, b, out, 0, most};
   look_into(&s, RTLD_DEFAULT);
   look_everywhere(&s);

@@ -255,7 +255,7 @@ int64_t clu_os_memory_limit_below(const char *root) {
   (void)root;
   return clu_os_total_memory();
 }
-int clu_os_loaded_functions(const char *a, const char *b, clu_function_pair *out, int most) {
+int clu_os_library_functions(const char *a, const char *b, clu_function_pair *out, int most) {
   (void)a, (void)b, (void)out, (void)most;
   return 0;
 }

@@ -57,7 +57,7 @@ static void check_cut(const clu_engine *t, int i) {
   HOLDS(t->nodes[i].cut == clu_node_is_cut(nd));
 }
 
-/* What the ledger has given is what nodes have. */
+/* All that the ledger has given is what nodes have. */
 static void check_ledger(const clu_sched *s) {
   int64_t cores = 0;
   uint32_t used[SIM_KINDS][SIM_UNITS] = {{0}};
@@ -74,7 +74,8 @@ static void check_ledger(const clu_sched *s) {
         used[k][u] += clu_grant_has(nd->grant, k, u) ? nd->grant->parts[k] : 0;
   }
   HOLDS(clu_ledger_free_cores(s->ledger, 0) == W.cores - cores);
-  for (int u = 0; u < SIM_UNITS; u++) HOLDS(clu_ledger_left(s->ledger, 0, 0, u) + used[0][u] == CLU_WHOLE);
+  for (int u = 0; u < SIM_UNITS; u++)
+    HOLDS(clu_ledger_left(s->ledger, 0, 0, u) + used[0][u] == CLU_WHOLE);
   HOLDS(clu_ledger_left(s->ledger, 0, 1, 0) + used[1][0] == CLU_WHOLE);
 }
 

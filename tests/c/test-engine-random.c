@@ -35,7 +35,7 @@ static int open_works(void) {
   return n;
 }
 
-/* What a task may ask for: all of it is there. */
+/* A task may ask for this: all of it is there. */
 static clu_need any_need(void) {
   clu_need x = {.cores = once_in(2) ? 1 + (uint32_t)dice((uint64_t)W.cores) : 0};
   if (once_in(2)) x.parts[0] = once_in(2) ? CLU_WHOLE * (1 + (uint32_t)dice(3)) : 3000;

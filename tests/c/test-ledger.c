@@ -119,7 +119,8 @@ TEST(what_a_host_never_has_is_told) {
 
 TEST(what_an_earlier_job_waits_for_is_kept_for_it) {
   clu_ledger *l = one_host(4, 2, 1);
-  clu_need two = need(1, 2 * CLU_WHOLE, 0), one = need(1, CLU_WHOLE, 0), other = need(1, 0, CLU_WHOLE);
+  clu_need two = need(1, 2 * CLU_WHOLE, 0), one = need(1, CLU_WHOLE, 0),
+           other = need(1, 0, CLU_WHOLE);
   clu_grant a = give(l, one);
   CHECK(!clu_ledger_fits(l, 0, &two, 2));
   clu_ledger_keep_for(l, 0, &two, 2);
@@ -170,7 +171,7 @@ static uint64_t dice(uint64_t n) { /* xorshift64* (Vigna 2016) */
 
 enum { TASKS = 40, GPUS = 5, LICENCES = 70, CORES = 16 };
 
-/* What is given is at each time what the grants say, and no part is given twice. */
+/* All that is given is at each time what the grants say, and no part is given twice. */
 static int adds_up(const clu_ledger *l, const clu_grant *grants, const int *runs) {
   static const int most[2] = {GPUS, LICENCES};
   int64_t cores = 0;

@@ -5,10 +5,10 @@
 
 typedef struct host {
   clu_host_has has;
-  int64_t used;                  /* cores */
-  uint16_t *left[CLU_KINDS];     /* by unit: parts that nobody has */
-  uint64_t kept_for[CLU_KINDS];  /* number of the job for which units are kept; 0: of none */
-  uint64_t cores_for;            /* does the same for cores */
+  int64_t used;                 /* cores */
+  uint16_t *left[CLU_KINDS];    /* by unit: parts that nobody has */
+  uint64_t kept_for[CLU_KINDS]; /* number of the job for which units are kept; 0: of none */
+  uint64_t cores_for;           /* does the same for cores */
 } host;
 
 struct clu_ledger {

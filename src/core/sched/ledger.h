@@ -74,7 +74,7 @@ int64_t clu_ledger_free_cores(const clu_ledger *l, int host);
 /* Parts of a unit that nobody has. */
 uint32_t clu_ledger_left(const clu_ledger *l, int host, int kind, int unit);
 
-/* What it needs and does not get is kept for this job, which is the first that waits for it. */
+/* All that it needs and does not get is kept for this job, which is the first that waits for it. */
 void clu_ledger_keep_for(clu_ledger *l, int host, const clu_need *need, uint64_t job);
 /* Nothing is kept any more. */
 void clu_ledger_keep_none(clu_ledger *l);

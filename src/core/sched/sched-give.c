@@ -27,7 +27,7 @@ static int take(clu_sched *s, clu_sched_node *nd, clu_job *j, uint32_t most, clu
   a->n = x.n;
   a->attempt = x.attempt;
   a->last = x.last;
-  a->need = clu_job_need(j, x.first);
+  a->need = clu_sched_need(j, x.first);
   j->batches++;
   nd->sending++;
   return 1;
@@ -60,9 +60,10 @@ static uint32_t share_of(int64_t cores, uint64_t tasks, uint32_t least) {
   return share > least ? (uint32_t)share : least;
 }
 
-/* What nodes of a host have that are about to end with a task of this job, and when the last of
+/* Cores of nodes of a host that are about to end with a task of this job, and when the last of
  * them will. */
-static int64_t soon_free(const clu_sched *s, const clu_job *j, int host, uint64_t now, int64_t *in) {
+static int64_t soon_free(const clu_sched *s, const clu_job *j, int host, uint64_t now,
+                         int64_t *in) {
   int64_t time = (int64_t)j->time, cores = 0;
   *in = 0;
   for (int i = 0; i < s->n; i++) {
@@ -115,10 +116,10 @@ static void grant(clu_sched *s, clu_sched_node *nd, uint32_t cores, clu_action *
   clu_sched_node_enlist(s, nd);
 }
 
-/* What the next task that the node may have asks for. */
+/* The next task that the node may have asks for this. */
 static const clu_need *need_for(const clu_sched *s, const clu_job *j, int node) {
   uint64_t task = j->need_of ? clu_pending_first(&j->pending, clu_policy_avoid(s, j, node)) : 0;
-  return clu_job_need(j, task == UINT64_MAX ? 0 : task);
+  return clu_sched_need(j, task == UINT64_MAX ? 0 : task);
 }
 
 /* Keeps it for the job at the hosts of all nodes that may do it. Tells whether it would fit at one

@@ -15,7 +15,7 @@ static inline void clu_sched_node_set_takes(clu_sched *s, clu_sched_node *nd, in
   s->taken += bytes - nd->takes;
   nd->takes = bytes;
 }
-/* What it was granted is free again, if that is anything. */
+/* All that it was granted is free again, if that is anything. */
 void clu_sched_node_release(clu_sched *s, clu_sched_node *nd);
 /* In the ledger it counts with a core while it has tasks that ask for none. */
 void clu_sched_node_count_core(clu_sched *s, clu_sched_node *nd, int has);

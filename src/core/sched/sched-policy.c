@@ -82,7 +82,7 @@ int64_t clu_policy_expects(const clu_sched *s, const clu_job *j, int node) {
   uint64_t task;
   if (!j->needs) return j->expects;
   task = j->need_of ? clu_pending_first(&j->pending, clu_policy_avoid(s, j, node)) : 0;
-  need = task == UINT64_MAX ? NULL : clu_job_need(j, task);
+  need = task == UINT64_MAX ? NULL : clu_sched_need(j, task);
   return need && need->memory > j->expects ? need->memory : j->expects;
 }
 
@@ -98,10 +98,10 @@ int clu_policy_host_could(const clu_sched *s, const clu_job *j, const clu_sched_
   uint64_t task = clu_pending_first(&j->pending, -1);
   if (j->group->asks == CLU_ASKS_NOTHING) return 1;
   return clu_ledger_could(s->ledger, clu_sched_host_of(s, nd),
-                          clu_job_need(j, task == UINT64_MAX ? 0 : task));
+                          clu_sched_need(j, task == UINT64_MAX ? 0 : task));
 }
 
-/* Of a job that asks for something: its node has to be of a host that has as much. */
+/* For a job that asks for something: its node has to be of a host that has as much. */
 static int others_could(const clu_sched *s, const clu_job *j, int node) {
   for (int k = 0; k < s->n; k++) {
     const clu_sched_node *other = clu_sched_find_node(s, k);

@@ -111,8 +111,8 @@ struct clu_sched {
   clu_ledger *ledger;   /* NULL: nobody does */
   int *host_of;         /* by node, `nhost_of` of them */
   int nhost_of;
-  uint64_t grants;      /* so far */
-  int away;             /* the caller is */
+  uint64_t grants; /* so far */
+  int away;        /* the caller is */
   uint64_t next_id, grace, deadline;
   int timed; /* nodes with a deadline of their own; `deadline` may be of one that has none any more
               */
@@ -125,6 +125,10 @@ static inline clu_sched_node *clu_sched_find_node(const clu_sched *s, int i) {
 /* The batch that it is at; it has one. */
 static inline clu_batch *clu_sched_first_batch(const clu_sched_node *nd) {
   return clu_batches_at(&nd->batches, 0);
+}
+/* Tells what a task asks for, as clu_job_need(). */
+static inline const clu_need *clu_sched_need(const clu_job *j, uint64_t task) {
+  return j->needs ? &j->needs[j->need_of ? j->need_of[task] : 0] : NULL;
 }
 /* Its host, in the ledger. */
 static inline int clu_sched_host_of(const clu_sched *s, const clu_sched_node *nd) {

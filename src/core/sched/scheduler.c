@@ -84,9 +84,7 @@ uint64_t clu_job_left(const clu_job *j) { return j->left; }
 uint64_t clu_job_waiting(const clu_job *j) { return j->pending.waiting; }
 int clu_job_out_of_memory(const clu_job *j) { return j->out_of_memory; }
 uint64_t clu_job_time(const clu_job *j) { return j->time; }
-const clu_need *clu_job_need(const clu_job *j, uint64_t task) {
-  return j->needs ? &j->needs[j->need_of ? j->need_of[task] : 0] : NULL;
-}
+const clu_need *clu_job_need(const clu_job *j, uint64_t task) { return clu_sched_need(j, task); }
 
 void clu_job_expect(clu_job *j, int64_t bytes) { j->expects = bytes; }
 int clu_job_waits_for_room(const clu_job *j) { return j->denied && j->pending.waiting > 0; }

@@ -60,12 +60,12 @@
  * Functions that may want memory return CLU_NOMEM or NULL; an ending for which there is none is
  * told by clu_job_out_of_memory().
  *
- * Tasks that ask for cores or units of their host (ledger.h) go to a node that has nothing, alone or
- * with others of their job that ask for the same, and nothing is sent behind them. What such a job
- * waits for is kept for it: see sched-give.h.
+ * Tasks that ask for cores or units of their host (ledger.h) go to a node that has nothing, alone
+ * or with others of their job that ask for the same, and nothing is sent behind them. What such a
+ * job waits for is kept for it: see sched-give.h.
  *
- * Files: ledger.h; sched-list.h <- sched-queue.h <- sched-state.h <- sched-policy.h <- sched-job.h <-
- * sched-node.h <- sched-give.h <- scheduler.c; each knows only those before it.
+ * Files: ledger.h; sched-list.h <- sched-queue.h <- sched-state.h <- sched-policy.h <- sched-job.h
+ * <- sched-node.h <- sched-give.h <- scheduler.c; each knows only those before it.
  */
 #ifndef CLUTCH_SCHED_H
 #define CLUTCH_SCHED_H
@@ -98,7 +98,7 @@ typedef struct clu_job_spec {
   const unsigned char *done; /* flags by task: which have ended before, elsewhere; read by
                                 clu_job_new() only. NULL: none */
   int needs_caller; /* its batches cannot be made while the caller is away: see clu_sched_away() */
-  const clu_need *needs;   /* `nneeds` of what its tasks ask for; copied. NULL: for nothing */
+  const clu_need *needs; /* `nneeds` of what its tasks ask for; copied. NULL: for nothing */
   uint32_t nneeds;
   const uint32_t *need_of; /* by task: which of these; copied. NULL: the first */
 } clu_job_spec;
@@ -111,9 +111,9 @@ typedef struct clu_action {
   void *user;
   uint64_t first;
   uint32_t n;
-  uint32_t attempt; /* 1 for the first */
-  int last;         /* the scheduler's */
-  uint64_t granted; /* the scheduler's */
+  uint32_t attempt;       /* 1 for the first */
+  int last;               /* the scheduler's */
+  uint64_t granted;       /* the scheduler's */
   const clu_need *need;   /* SEND: what they ask for, and */
   const clu_grant *grant; /* what they were given until they have ended; NULL: nothing. Both are the
                              scheduler's, until that is told what was done */
@@ -159,7 +159,7 @@ int clu_job_has_node(const clu_sched *s, const clu_job *j);
 /* Measured nanoseconds of one task; 0: not known yet. */
 uint64_t clu_job_time(const clu_job *j);
 
-/* What a task of it asks for; NULL: nothing. As long as the job. */
+/* Tells what a task of it asks for; NULL: nothing. As long as the job. */
 const clu_need *clu_job_need(const clu_job *j, uint64_t task);
 
 /* ---- what hosts have ---- */
@@ -169,7 +169,7 @@ const clu_need *clu_job_need(const clu_job *j, uint64_t task);
  * first job that asks for anything; a second time only while nothing was given. CLU_OK or
  * CLU_NOMEM. */
 int clu_sched_set_ledger(clu_sched *s, clu_ledger *ledger, const int *host_of, int n);
-/* What node `i` has of it; NULL: nothing. */
+/* Tells what node `i` has of it; NULL: nothing. */
 const clu_grant *clu_sched_node_grant(const clu_sched *s, int i);
 
 /* ---- nodes ---- */

@@ -124,8 +124,8 @@ struct clu_task_job {
   void *caller;
   clu_engine *engine; /* NULL: it has not begun, or is closed; and then `job`, too */
   clu_job *job;
-  clu_job_spec spec;  /* until it is begun */
-  clu_need *needs;    /* until it is begun; as in clu_task_spec */
+  clu_job_spec spec; /* until it is begun */
+  clu_need *needs;   /* until it is begun; as in clu_task_spec */
   uint32_t *need_of;
   int says_memory;    /* some task of it says how much it needs */
   int pins, released; /* while the caller makes elements of it, it is not freed */

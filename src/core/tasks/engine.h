@@ -339,7 +339,7 @@ typedef struct clu_task_spec {
   const uint32_t *seed; /* six: the stream of the first task; NULL: it has none */
   const int *only;      /* `nonly` numbers of nodes, from 1, that may do it; NULL: all */
   size_t nonly;
-  const clu_need *needs;   /* `nneeds` of what its tasks ask for; NULL: for nothing */
+  const clu_need *needs; /* `nneeds` of what its tasks ask for; NULL: for nothing */
   uint32_t nneeds;
   const uint32_t *need_of; /* by task: which of these; NULL: the first */
 } clu_task_spec;

@@ -1,6 +1,6 @@
-/* What the tasks at hand were given of their host, see core/wire/task-message.h: it is in force from
- * before the job is entered until it is left, or tasks come that were given something else.
- * R/node-resources.R does what is to be done, and this sets the threads of libraries. */
+/* The tasks at hand were given something of their host, see core/wire/task-message.h: it is in
+ * force from before the job is entered until it is left, or tasks come that were given something
+ * else. R/node-resources.R does what is to be done, and this sets the threads of libraries. */
 #include "r/node/node.h"
 
 #include <string.h>
@@ -97,11 +97,12 @@ static void remember(const clu_function_pair *x) {
  * before the first call. */
 SEXP ffi_set_threads(SEXP n) {
   int threads = Rf_asInteger(n), any = 0;
-  for (int k = n_set; threads <= 0 && k > 0; k--) set_threads(set_before[k - 1].set, set_before[k - 1].before);
+  for (int k = n_set; threads <= 0 && k > 0; k--)
+    set_threads(set_before[k - 1].set, set_before[k - 1].before);
   if (threads <= 0) n_set = 0;
   for (int k = 0; k < N_KNOWN && threads > 0; k++) {
     clu_function_pair found[MOST_LIBRARIES];
-    int m = clu_os_loaded_functions(known[k].set, known[k].get, found, MOST_LIBRARIES);
+    int m = clu_os_library_functions(known[k].set, known[k].get, found, MOST_LIBRARIES);
     for (int i = 0; i < m; i++) {
       remember(&found[i]);
       set_threads(found[i].a, threads);

@@ -171,8 +171,7 @@ SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP o
   clu_engine *t = clu_tasks_get(x);
   SEXP out = PROTECT(clu_job_handle_for(x, elements));
   clu_blob *b = clu_job_message(t, parts, clu_job_receivers(t, elements, only));
-  clu_job_fill(t, out, b, REAL(spec), seed == R_NilValue ? NULL : INTEGER(seed), only,
-               needs);
+  clu_job_fill(t, out, b, REAL(spec), seed == R_NilValue ? NULL : INTEGER(seed), only, needs);
   UNPROTECT(1);
   return out;
 }

@@ -25,13 +25,13 @@ static const char **texts_of(SEXP x) {
   return texts;
 }
 
-/* What the hosts of these nodes have. `kinds`: names of kinds; `cores`: by host; `units`: names of
- * units with commas between, a matrix with a row for each kind and a column for each host;
+/* Tells what the hosts of these nodes have. `kinds`: names of kinds; `cores`: by host; `units`:
+ * names of units with commas between, a matrix with a row for each kind and a column for each host;
  * `host_of`: by node the number of its host, from 0. */
 SEXP ffi_tasks_resources(SEXP x, SEXP kinds, SEXP cores, SEXP units, SEXP host_of) {
   clu_engine *t = clu_tasks_get(x);
-  clu_resources r = {Rf_length(cores), Rf_length(kinds), texts_of(kinds), NULL, texts_of(units),
-                     INTEGER(host_of)};
+  clu_resources r = {Rf_length(cores), Rf_length(kinds), texts_of(kinds), NULL,
+                     texts_of(units),  INTEGER(host_of)};
   uint32_t *n = (uint32_t *)R_alloc((size_t)r.hosts + 1, sizeof *n);
   for (int i = 0; i < r.hosts; i++) n[i] = (uint32_t)INTEGER(cores)[i];
   r.cores = n;

@@ -1,4 +1,4 @@
-/* What tasks ask for, and what hosts have, as R says it: see R/task-needs.R. */
+/* Tasks ask for something, and hosts have it, as R says it: see R/task-needs.R. */
 #ifndef CLUTCH_TASK_NEEDS_H
 #define CLUTCH_TASK_NEEDS_H
 
