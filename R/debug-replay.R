@@ -55,8 +55,8 @@ cluster_replay <- function(e = NULL, globals = c("then", "now")) {
   replay(at$work, at$element, globals == "then")
 }
 
-# What this stands for: list(work, element, copy, error, is_any): its number; the copy of its node
-# and the error, if known; whether any failed element will do.
+# Finds out for what this stands: list(work, element, copy, error, is_any): its number; the copy of
+# its node and the error, if known; whether any failed element will do.
 failure_of <- function(e) {
   if (is.null(e) || is.numeric(e)) return(last_failure(e))
   if (inherits(e, "clutch_task")) e <- error_of_task(e)

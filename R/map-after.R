@@ -34,8 +34,8 @@ tasks_of_args <- function(args) {
   list(args = args, given = given, after = after)
 }
 
-# Does the same for variables that the code names. They are variables of `frame` then, the environment of
-# its function, and arguments of function_of_values().
+# Does the same for variables that the code names. They are variables of `frame` then, the
+# environment of its function, and arguments of function_of_values().
 tasks_of_code <- function(code, env, frame, o) {
   values <- list()
   for (name in all.names(code, unique = TRUE)) {

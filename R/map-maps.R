@@ -154,9 +154,9 @@
 #'   runs on the node, its packages included. A library that has read such a variable before in the
 #'   same node may not read it again.
 #'
-#'   No unit is given twice. What an element waits for is kept for it: maps and tasks that came later
-#'   get none of it, and go on with what they ask for besides. When a node has died, what it had is
-#'   free, and its element gets units anew. What no host can ever meet is an error of class
+#'   No unit is given twice. What an element waits for is kept for it: maps and tasks that came
+#'   later get none of it, and go on with what they ask for besides. When a node has died, what it
+#'   had is free, and its element gets units anew. What no host can ever meet is an error of class
 #'   `clutch_resources` before anything starts.
 #' @section Limits of memory: What counts for `.max_memory` is what `cluster_status()$memory` shows:
 #'   what a node has written, in memory or swap, and not what it shares with its fork server. What
@@ -213,8 +213,8 @@
 #'   a value there is the error (in typed vectors `NA`, in data frames nothing), and a warning of
 #'   class `clutch_failed` says how many there are.
 #' @param .max_memory number of bytes. A node that has more is ended, and its element fails.
-#' @param .needs named list: what an element asks for of the host of its node, see *What elements ask
-#'   for*.
+#' @param .needs named list: what an element asks for of the host of its node, see *What elements
+#'   ask for*.
 #' @param .fresh `TRUE`: each element finds the workspace of its node as it was before the map, see
 #'   *Fresh workspace*.
 #' @param .journal string: the file of a journal, see *Journal*. `NULL`: there is none.
@@ -280,7 +280,8 @@
 #'   random-number package with many long streams and substreams. *Operations Research* 50,
 #'   1073-1075.
 #' @seealso [cluster_map2()], [cluster_pmap()], [cluster_imap()]; [cluster_submit()] for one
-#'   expression; [task_resources()], [cluster_setup()], [cluster_trace()], [task_attempt()], [clutch-options]
+#'   expression; [task_resources()], [cluster_setup()], [cluster_trace()], [task_attempt()],
+#'   [clutch-options]
 #' @examples
 #' cl <- make_cluster(2)
 #' cluster_map(cl, 1:3, function(x, power) x^power, power = 2)

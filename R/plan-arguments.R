@@ -64,8 +64,8 @@ check_strategy_of_bounds <- function(request) {
   throw("argument", sprintf(text, request$strategy))
 }
 
-# The kinds of units that a host has, by name: names of units; and `cores`, a number. NULL: nothing is
-# said.
+# The kinds of units that a host has, by name: names of units; and `cores`, a number. NULL: nothing
+# is said.
 check_resources <- function(x) {
   if (is.null(x)) return(NULL)
   form <- "a named list such as list(gpu = 0:3, licence = 2)"

@@ -1,5 +1,5 @@
-# Tasks ask for something: `.needs` of maps and submitted tasks: its check, and what it means for the
-# hosts of a cluster. src/core/sched/ledger.h says how it is handed out.
+# Tasks ask for something: `.needs` of maps and submitted tasks: its check, and what it means for
+# the hosts of a cluster. src/core/sched/ledger.h says how it is handed out.
 
 # A unit has so many parts, see there.
 WHOLE <- 10000

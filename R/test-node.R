@@ -94,7 +94,7 @@ recorder_class <- function() {
     test_began = NULL,
     initialize = function(work) {
       super$initialize()
-      for (name in names(work$look)) self[[name]] <- work$look[[name]]
+      for (name in names(work$style)) self[[name]] <- work$style[[name]]
       self$work <- work
       self$began <- clock()
     },
@@ -150,7 +150,7 @@ log_events <- function(path, events) {
   writeBin(bytes, con)
 }
 
-# Of an event that cannot be serialized what can be read is kept.
+# Where an event cannot be serialized, its text is kept.
 in_words <- function(event) {
   if (event$what != "add_result") return(event)
   result <- event$args[[3L]]

@@ -1,5 +1,5 @@
-# What nodes have logged of test files (test-node.R), read and handed to testthat's reporters: file
-# by file in their order, as if the session had run them one after the other.
+# Events that nodes have logged of test files (test-node.R), read and handed to testthat's
+# reporters: file by file in their order, as if the session had run them one after the other.
 #
 # A file is an environment: `name`; `log` and `output`, files that its node writes (two of output);
 # `at`, how much of these was read; `waiting`, events that were read and not handed on; where its
@@ -122,7 +122,7 @@ print_output <- function(r, f, to = NULL) {
   }
 }
 
-# What teardown files have printed.
+# Output of teardown files.
 print_after <- function(r) {
   for (k in 1:2) cat(r$after[[k]], sep = "", file = if (k == 1L) "" else stderr())
 }
@@ -177,7 +177,7 @@ new_reporters <- function(reporter, dir) {
 }
 
 # The width of the user's terminal and the like, as the reporters have found it.
-look_of <- function(r) {
+style_of <- function(r) {
   names <- intersect(c("width", "unicode", "crayon", "rstudio", "hyperlinks"), names(r$multi))
   stats::setNames(lapply(names, function(n) r$multi[[n]]), names)
 }

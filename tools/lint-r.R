@@ -28,14 +28,14 @@ socket    base
 observer  base socket
 start     base machine
 plan      base machine code
-node      base machine code socket start observer
+node      base machine code socket start plan observer
 event     base plan
 launch    base machine observer start plan event
 share     base launch
 hosts     base start plan event launch
 ssh       base start plan launch hosts
 template  base start hosts
-task      base code plan event launch
+task      base machine code plan event launch
 slurm     base start plan event launch hosts task
 cluster   base machine code start plan event launch share hosts ssh task
 detach    base start plan code journal launch hosts ssh task cluster

@@ -233,7 +233,8 @@ int clu_sched_room_for(const clu_sched *s, int n, int64_t least) {
 
 /* Tells whether something that waits at a node may be taken back: by who is here now. */
 static int some_stealable(const clu_sched *s) {
-  for (const clu_link *at = clu_list_first(&s->stealable); at; at = clu_list_next(&s->stealable, at))
+  for (const clu_link *at = clu_list_first(&s->stealable); at;
+       at = clu_list_next(&s->stealable, at))
     if (!s->away || !needs_caller(CLU_LIST_MEMBER(at, clu_sched_node, stealable))) return 1;
   return 0;
 }

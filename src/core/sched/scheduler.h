@@ -145,8 +145,8 @@ clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec);
 void clu_job_cancel(clu_sched *s, clu_job *j, uint64_t now);
 /* Tasks that wait end as CLU_END_DIED with `cause`: there is no node any more. */
 void clu_job_fail_pending(clu_sched *s, clu_job *j, int cause);
-/* Tasks from number `until` on wait until this is called with more; UINT64_MAX: none has to. Retries
- * do not. */
+/* Tasks from number `until` on wait until this is called with more; UINT64_MAX: none has to.
+ * Retries do not. */
 void clu_job_until(clu_sched *s, clu_job *j, uint64_t until);
 /* Cancels what is left, and forgets it. */
 void clu_job_free(clu_sched *s, clu_job *j, uint64_t now);

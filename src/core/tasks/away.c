@@ -23,8 +23,8 @@ static int take_urgent(void *self) {
   }
   if (all->first && clu_loop_writers(clu_session_loop(all->session))) return 1;
   for (const clu_engine *t = all->first; t; t = t->next)
-    if (t->jobs.nbare && (t->jobs.nrestartable || t->jobs.nrecorded || t->jobs.nheld || t->limits.bytes > 0 ||
-                          clu_sched_is_urgent(t->sched)))
+    if (t->jobs.nbare && (t->jobs.nrestartable || t->jobs.nrecorded || t->jobs.nheld ||
+                          t->limits.bytes > 0 || clu_sched_is_urgent(t->sched)))
       return 1;
   return 0;
 }

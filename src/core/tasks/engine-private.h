@@ -2,8 +2,8 @@
  *
  * Each file writes the part of clu_engine that has its name; others read it. Files, each knows only
  * those before it: wake, memory-history, trace, needs <- notes <- record, order, given <- jobs <-
- * room <- results, limits, cores, send <- deaths <- attach <- grow <- idle, turn <- engine, job-life <-
- * away.
+ * room <- results, limits, cores, send <- deaths <- attach <- grow <- idle, turn <- engine,
+ * job-life <- away.
  *
  * Nodes are found by clu_task_node.node, and never by what the caller has of them. That pointer
  * goes when the node is freed or replaced.
@@ -149,13 +149,13 @@ struct clu_task_job {
   unsigned char *ended; /* by task: 1: its value is with the caller; 2: it has failed */
   clu_job_order order;
   clu_job_given given;
-  int out_of_memory;    /* there was none for a result, or a failure */
-  uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
-  int shown;            /* its place in the view of its cluster */
-  uint64_t finished;    /* when the last of those that have ended did; 0: none has */
-  int is_heard;         /* its conditions go to a handler while anything waits */
-  size_t unheard;       /* conditions that the handler has not got yet */
-  int is_hearing;       /* the handler is at work: what comes meanwhile waits until it returns */
+  int out_of_memory; /* there was none for a result, or a failure */
+  uint64_t n, ready; /* tasks; those at the beginning that have all ended */
+  int shown;         /* its place in the view of its cluster */
+  uint64_t finished; /* when the last of those that have ended did; 0: none has */
+  int is_heard;      /* its conditions go to a handler while anything waits */
+  size_t unheard;    /* conditions that the handler has not got yet */
+  int is_hearing;    /* the handler is at work: what comes meanwhile waits until it returns */
   clu_recording *recording; /* NULL: nothing is recorded */
   int awaited;              /* the caller is to be woken when it has ended: clu_task_job_tell() */
 };

@@ -381,8 +381,8 @@ void clu_task_job_fail_before(clu_task_job *j, uint64_t task, uint32_t attempt);
  * RESULT message has it. CLU_OK or CLU_NOMEM. */
 int clu_task_job_give(clu_task_job *j, clu_blob *body);
 /* The same: the value of another task, of whatever engine, which has not ended. It waits for that,
- * and ends with CLU_CAUSE_NEEDED where there will be none. CLU_OK, CLU_NOMEM, or CLU_DEAD: that task
- * has ended. */
+ * and ends with CLU_CAUSE_NEEDED where there will be none. CLU_OK, CLU_NOMEM, or CLU_DEAD: that
+ * task has ended. */
 int clu_task_job_await_value(clu_task_job *j, clu_task_job *from);
 #define CLU_CAUSE_NEEDED INT32_MIN
 /* One of them there will never be: it ends so when it is begun. */

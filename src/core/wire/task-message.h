@@ -5,12 +5,12 @@
  * JOB (session to node, once a job)
  *    0  u32      n, bytes of the function, where it travels apart from the rest; 0: it does not
  *    4  n bytes  the function, an R object: the same bytes are the same function
- * then an R list of thirteen: function (NULL where it travels apart), constant arguments, globals (a
- * named list), packages to attach, to load, order of the session's packages, packages that the user
- * wants, whether output and conditions are wanted, whether at once (NA: conditions at once, and no
- * output), options(warn =), whether each task has a fresh workspace, what
- * travels packed (node_unpack_job() in R/node-travel.R), where values of other tasks belong: a list
- * of places in the constant arguments, each one or two numbers. What needs no work is NULL.
+ * then an R list of thirteen: function (NULL where it travels apart), constant arguments, globals
+ * (a named list), packages to attach, to load, order of the session's packages, packages that the
+ * user wants, whether output and conditions are wanted, whether at once (NA: conditions at once,
+ * and no output), options(warn =), whether each task has a fresh workspace, what travels packed
+ * (node_unpack_job() in R/node-travel.R), where values of other tasks belong: a list of places in
+ * the constant arguments, each one or two numbers. What needs no work is NULL.
  *
  * GIVEN (session to node), behind JOB: a value for the next of these places, as RESULT has it
  *

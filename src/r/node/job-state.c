@@ -1,6 +1,7 @@
 /* This file has what the tasks of a job may change of a node's R, and what the next job finds as it
  * was before: options, environment variables, the working directory, the locale, sinks, graphics
- * devices, time limits, the kind of random numbers. What calls do (clusterEvalQ(), cluster_setup()) stays.
+ * devices, time limits, the kind of random numbers. What calls do (clusterEvalQ(), cluster_setup())
+ * stays.
  *
  * Nearly always nothing was changed. To find that out is done here, and takes about 2 us; what has
  * changed is put back by R/node-state.R. */
@@ -328,7 +329,7 @@ int clu_state_is_same(void) { return warn_now() == kept(WARN) && is_as_before();
 
 /* For state_put_back() in R. */
 static SEXP as_list(void) {
-  static const char *names[] = {"options", "variables",  "folder",         "locale", "seed",
+  static const char *names[] = {"options", "variables",  "folder",         "locale",  "seed",
                                 "sinks",   "namespaces", "had_namespaces", "devices", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names)), numbers = Rf_allocVector(INTSXP, 2);
   SET_VECTOR_ELT(out, 5, numbers);

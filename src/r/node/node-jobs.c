@@ -315,7 +315,8 @@ void clu_job_read_given(uint64_t number) {
   } else {
     if (left > sizeof small) clu_raise("protocol", "the value of a task arrived damaged");
     clu_node_read(small, left);
-    value = flags & CLU_RESULT_LOG ? clu_log_bare_get(small, left) : clu_plain_bare_get(small, left);
+    value =
+        flags & CLU_RESULT_LOG ? clu_log_bare_get(small, left) : clu_plain_bare_get(small, left);
   }
   PROTECT(value);
   if (flags & CLU_RESULT_LOG) value = VECTOR_ELT(value, 0);

@@ -237,7 +237,7 @@ SEXP ffi_task_value(SEXP task) {
   SEXP outcome = Rf_install("outcome"), job, out, value;
   clu_task_job *j;
   if (TYPEOF(task) != ENVSXP || clu_variable(outcome, task) != R_NilValue) return R_NilValue;
-  if (clu_variable(Rf_install("span"), task) != R_NilValue) return R_NilValue; /* it is to end */
+  if (clu_variable(Rf_install("span"), task) != R_NilValue) return R_NilValue;  /* it is to end */
   if (clu_variable(Rf_install("after"), task) != R_NilValue) return R_NilValue; /* to be let go */
   job = clu_variable(Rf_install("scheduler"), task);
   if (!is_empty(Rf_install("replacements"), job) || !is_empty(Rf_install("resize"), job))
