@@ -12,8 +12,8 @@
 #'   `options(clutch.frozen = 4)`: that many on each machine, and the first of each message. `0`:
 #'   none. A later map with failures takes the place of an earlier one. A copy ends with its node
 #'   (with [stop_cluster()], with the session, or when the node dies), and when memory gets short.
-#'   Elements that take longer than `.timeout` leave one, too, if they could be interrupted. Nodes of
-#'   the session's own cluster, see [own-cluster], stay for half an hour when there are copies.
+#'   Elements that take longer than `.timeout` leave one, too, if they could be interrupted. Nodes
+#'   of the session's own cluster, see [own-cluster], stay for half an hour when there are copies.
 #'
 #'   A copy answers only this session, which has a secret that it wants to hear, and only a process
 #'   of the same user.

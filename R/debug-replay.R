@@ -95,8 +95,8 @@ last_failure <- function(element) {
   work <- the$failed
   if (is.null(work)) throw("argument", "no element of a map, and no task, has failed")
   if (is.numeric(work)) {
-    text <- paste("what the map worked with that has failed last, %s, is too large to be remembered",
-                  "without its error: e <- tryCatch(cluster_map(...), error = identity)")
+    text <- paste("what the map worked with that has failed last, %s, is too large to be",
+                  "remembered without the error: e <- tryCatch(cluster_map(...), error = identity)")
     throw("gone", sprintf(text, mb(work)))
   }
   if (is.null(element)) return(list(work = work, element = work$first, is_any = TRUE))

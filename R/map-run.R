@@ -135,7 +135,7 @@ stop_map <- function(t, job, f, known, shown, o, bar) {
   element <- f$element[[k]]
   if (o$relay == "ordered") relay_failed(t, job, shown, element, bar)
   value <- .Call(ffi_job_values, job)$values[[element]]
-  stop(task_error(t, f, k, value, work = work_of(job)))
+  stop_in_frames(task_error(t, f, k, value, work = work_of(job)))
 }
 
 # The failures known when all before the first of them has ended, or 20 ms after it was known: which

@@ -188,7 +188,7 @@ deliver <- function(x) {
     if (!is.null(x$log)) relay_log(x$scheduler, x$log)
     x$log <- NULL
   }
-  if (!is.null(x$outcome$error)) stop(x$outcome$error)
+  if (!is.null(x$outcome$error)) stop_in_frames(x$outcome$error)
   x$outcome$value
 }
 

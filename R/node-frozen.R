@@ -1,7 +1,7 @@
 # Frozen copies of a node: where a task fails the node forks, and the copy keeps all frames of what
 # has failed. It sleeps until the session asks it. src/r/node/frozen.c has the process.
 #
-# What a fork server's nodes keep is known by folders "frozen/<job>-<text>" in the folder that they
+# The copies of one fork server are known by folders "frozen/<job>-<text>" in the folder that nodes
 # have in common; `text` stands for the message of the error. In it are the copy's socket, `s`, and
 # its output, `out`. Who removes the folder ends the copy within a second. A job keeps as many as
 # its session wants, the first of each message; what earlier jobs have left makes room.
@@ -81,7 +81,7 @@ frozen_main <- function(key, text, place) {
   }
 }
 
-# Those of the map's function and what it calls, up to where the error was signalled:
+# The frames of the map's function and what it calls, up to where the error was signalled:
 # list(calls, envs).
 frozen_frames <- function(calls, envs) {
   is_map <- vapply(calls, function(call) identical(call[[1L]], quote(FUN)), NA)
@@ -145,7 +145,7 @@ frozen_browse <- function(frames, k) {
   list(done = TRUE)
 }
 
-# What R's console asks for a line. Nobody is there any more: the browser is left.
+# R's console asks this for a line. Nobody is there any more: the browser is left.
 frozen_line <- function(prompt) {
   .Call(ffi_frozen_running, FALSE)
   copy <- the_node$copy
@@ -159,7 +159,7 @@ frozen_line <- function(prompt) {
   line
 }
 
-# What was printed since the last time, by whatever.
+# The text that was printed since the last time, by whatever.
 frozen_output <- function() {
   copy <- the_node$copy
   size <- file.size(copy$out)
@@ -178,7 +178,7 @@ frozen_device <- function(...) {
   grDevices::dev.control("enable")
 }
 
-# What was drawn, if it is another picture than the last; else NULL.
+# The picture that was drawn, if it is another one than the last; else NULL.
 frozen_plot <- function() {
   if (!isNamespaceLoaded("grDevices") || is.null(grDevices::dev.list())) return(NULL)
   plot <- tryCatch(grDevices::recordPlot(), error = function(e) NULL)

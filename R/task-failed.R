@@ -1,5 +1,5 @@
 # A record is kept of an element that has failed, so that it can be run again in the session
-# (cluster_replay()).
+# (cluster_replay()), or be looked at (cluster_debug()).
 #
 # A job keeps what it works with, by reference: no data is held twice. That goes when the job has
 # ended well. Where an element has failed, the error has an environment, `failure`, to which it is
@@ -42,7 +42,7 @@ size_of_elements <- function(x) {
   as.double(utils::object.size(x[round(seq(1, n, length.out = 1000L))])) * n / 1000
 }
 
-# The error, by which cluster_replay() knows the element, and cluster_debug() the `copy` of its node.
+# The error, by which cluster_replay() knows the element, and cluster_debug() the copy of its node.
 with_work <- function(e, work, copy = NULL) {
   failure <- new.env(hash = FALSE, parent = emptyenv())
   failure$element <- e$element
@@ -67,7 +67,8 @@ FROZEN_LINE <- "\001frozen "
 copy_of <- function(t, f, value) {
   told <- if (is.list(value)) value$frozen
   if (f$why == "timeout" && !is.na(f$stack)) {
-    line <- grep(paste0("^", FROZEN_LINE), strsplit(f$stack, "\n", fixed = TRUE)[[1L]], value = TRUE)
+    lines <- strsplit(f$stack, "\n", fixed = TRUE)[[1L]]
+    line <- lines[startsWith(lines, FROZEN_LINE)]
     parts <- regmatches(line, regexec("^.frozen ([0-9]+) ([^ ]+) (.*)$", line))
     if (length(parts)) {
       p <- parts[[1L]]

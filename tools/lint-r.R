@@ -28,7 +28,7 @@ socket    base
 observer  base socket
 start     base machine
 plan      base machine code
-node      base machine code start observer
+node      base machine code socket start observer
 event     base plan
 launch    base machine observer start plan event
 share     base launch
@@ -46,7 +46,7 @@ test      base machine start plan launch
 trace     base machine task cluster
 view      base socket observer plan event launch hosts task cluster detach trace
 profile   base code plan launch task cluster parallel view
-debug     base node launch task cluster map view
+debug     base socket plan node launch parallel task cluster map
 adapt base machine code journal socket start plan event launch task cluster detach map parallel view
 zzz       base code start event launch task parallel adapt
 "

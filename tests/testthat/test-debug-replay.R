@@ -124,7 +124,7 @@ test_that("an error does not carry its data when it is saved, and says when that
   })
   e <- failed_of(cluster_map(cl, 1, large))
   expect_identical(again(e), "15000000")
-  expect_error(cluster_replay(), "is too large", class = "clutch_gone")
+  expect_error(cluster_replay(), "too large", class = "clutch_gone")
   failure <- e$failure
   rm(e, large)
   invisible(gc())
