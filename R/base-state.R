@@ -81,7 +81,8 @@ forget_parents <- function() {
 #   number, of_programs  that of the settings; those of nodes that run programs, see node-programs.R
 #   tests                what is ready for test files, list(env, has_helpers, recorder): test-node.R
 #   calls                the stack of the task that has failed
-#   frozen, copy         a copy for the task at hand; in a copy: its state. See node-frozen.R
+#   frozen, links, copy  a copy for the task at hand; connections to copies; in a copy: its state.
+#                        See node-frozen.R
 #   loop_frame           see node-stack.R
 the_node <- new.env(parent = emptyenv())
 

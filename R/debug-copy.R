@@ -25,7 +25,32 @@ near_copy <- function(copy) {
   )
 }
 
-far_copy <- function(copy) throw_copy_gone(copy)
+# On another host: by way of the copy's node, which has the connection. It does that between tasks.
+# Ctrl-C interrupts that call, and so the node, which passes it on.
+far_copy <- function(copy) {
+  node <- node_of_plan(copy$tasks$info, copy$node)
+  at <- structure(list(node), class = c("clutch_cluster", "cluster"))
+  place <- copy[c("path", "pid")]
+  call <- function(what, x = NULL) {
+    tryCatch(parallel::clusterCall(at, pass_to_copy, place, what, x)[[1L]],
+             error = function(e) throw_copy_gone(copy))
+  }
+  call("open")
+  to_send <- NULL
+  list(
+    send = function(x) {
+      if (is.character(x)) return(call("send", x))
+      to_send <<- list(x)
+    },
+    receive = function() {
+      x <- to_send
+      to_send <<- NULL
+      call("ask", x[[1L]])
+    },
+    interrupt = function() NULL,
+    close = function() tryCatch(call("close"), error = function(e) NULL)
+  )
+}
 
 throw_copy_gone <- function(copy) {
   text <- paste("the frozen copy of %s is not there any more: it ends with its node, when memory",

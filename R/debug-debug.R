@@ -15,6 +15,8 @@
 #'   Elements that take longer than `.timeout` leave one, too, if they could be interrupted. Nodes
 #'   of the session's own cluster, see [own-cluster], stay for half an hour when there are copies.
 #'
+#'   On other hosts the copy is asked by way of its node, when that is at no task.
+#'
 #'   A copy answers only this session, which has a secret that it wants to hear, and only a process
 #'   of the same user.
 #' @section What is different in a copy: It is another process than the node: what is changed there

@@ -61,6 +61,34 @@ short_hash <- function(text) {
   sprintf("%04x%04x", as.integer(h %/% 65536), as.integer(h %% 65536))
 }
 
+# ---- on another host, in the node ----
+
+# For the session: the connection to a copy of this host is the node's.
+pass_to_copy <- function(copy, what, x = NULL) {
+  links <- the_node$links
+  link <- links[[copy$path]]
+  if (what == "open") {
+    link <- socket_connect(path = copy$path, blocking = TRUE, open = "r+b", timeout = 1e6,
+                           slot = FALSE)
+    links[[copy$path]] <- link
+    the_node$links <- links
+    return(NULL)
+  }
+  if (what == "close") {
+    links[[copy$path]] <- NULL
+    the_node$links <- links
+    close(link)
+    return(NULL)
+  }
+  if (!is.null(x)) socket_send(link, x)
+  if (what == "send") return(NULL)
+  has_come <- FALSE
+  on.exit(if (!has_come) tools::pskill(copy$pid, tools::SIGINT))
+  repeat if (any(socket_select(list(link), timeout = 3600))) break
+  has_come <- TRUE
+  suspendInterrupts(socket_receive(link))
+}
+
 # ---- in the copy ----
 
 # Does not return.
