@@ -88,7 +88,7 @@ show_plot <- function(plot) {
 
 # ---- the console ----
 
-# The way of utils::recover().
+# The menu and the browser are as in utils::recover().
 recover_in_copy <- function(link, labels) {
   repeat {
     k <- utils::menu(labels, title = "\nEnter a frame number, or 0 to exit  ")

@@ -52,11 +52,11 @@
 cluster_replay <- function(e = NULL, globals = c("then", "now")) {
   globals <- check_choice(globals, "`globals`", c("then", "now"))
   at <- failure_of(e)
-  replay(at$work, at$element, globals == "then")
+  replay_work(at$work, at$element, globals == "then")
 }
 
-# Finds out for what this stands: list(work, element, copy, error, is_any): its number; the copy of
-# its node and the error, if known; whether any failed element will do.
+# The failure that `e` is: list(work, element, copy, error, is_any). `element`: its number; the copy
+# of its node and the error, if known; whether any failed element will do.
 failure_of <- function(e) {
   if (is.null(e) || is.numeric(e)) return(last_failure(e))
   if (inherits(e, "clutch_task")) e <- error_of_task(e)
@@ -109,7 +109,7 @@ last_failure <- function(element) {
 }
 
 # `then`: variables of the workspace are as they were.
-replay <- function(work, element, then) {
+replay_work <- function(work, element, then) {
   attach_here(work$packages)
   for (package in work$load) loadNamespace(package)
   old <- options(warn = work$warn)

@@ -1,4 +1,4 @@
-# This is remembered of an element that has failed, so that it can be run again in the session
+# A record is kept of an element that has failed, so that it can be run again in the session
 # (cluster_replay()), or be looked at (cluster_debug()).
 #
 # A job keeps what it works with, by reference: no data is held twice. That goes when the job has
