@@ -44,7 +44,7 @@ throw_not_loaded <- function(s, e) {
   throw("test_load", sprintf("%s cannot be loaded: %s", what, e$why))
 }
 
-# What is in the server depends on this.
+# The server has what depends on this.
 server_key_of <- function(s) {
   about <- function(files) paste(files, unclass(file.mtime(files)), file.size(files))
   is_source <- s$load == "source"
