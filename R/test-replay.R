@@ -1,5 +1,5 @@
-# The session reads what nodes have logged of test files (test-node.R), and hands it to reporters: file
-# by file in their order, as if the session had run them one after the other.
+# The session reads what nodes have logged of test files (test-node.R), and hands it to reporters:
+# file by file in their order, as if the session had run them one after the other.
 #
 # A file is an environment: `name`; `log` and `output`, files that its node writes (two of output);
 # `at`, how much of these was read; `waiting`, events that were read and not handed on; where its
