@@ -94,7 +94,7 @@ recorder_class <- function() {
     test_began = NULL,
     initialize = function(work) {
       super$initialize()
-      for (name in names(work$style)) self[[name]] <- work$style[[name]]
+      for (name in names(work$shown_as)) self[[name]] <- work$shown_as[[name]]
       self$work <- work
       self$began <- clock()
     },
@@ -150,7 +150,7 @@ log_events <- function(path, events) {
   writeBin(bytes, con)
 }
 
-# Where an event cannot be serialized, its text is kept.
+# An event that cannot be serialized keeps what can be read.
 in_words <- function(event) {
   if (event$what != "add_result") return(event)
   result <- event$args[[3L]]

@@ -1,5 +1,5 @@
-# Events that nodes have logged of test files (test-node.R), read and handed to testthat's
-# reporters: file by file in their order, as if the session had run them one after the other.
+# The session reads what nodes have logged of test files (test-node.R), and hands it to reporters:
+# file by file in their order, as if the session had run them one after the other.
 #
 # A file is an environment: `name`; `log` and `output`, files that its node writes (two of output);
 # `at`, how much of these was read; `waiting`, events that were read and not handed on; where its
@@ -39,7 +39,7 @@ read_log <- function(f) {
 # ---- to the reporters ----
 
 # `r`: list(multi, user, list, ...), see new_reporters(). Hands on what has come of this file.
-replay_events <- function(r, f) {
+replay_log <- function(r, f) {
   while (length(f$waiting)) {
     event <- f$waiting[[1L]]
     f$waiting <- f$waiting[-1L]
@@ -122,7 +122,7 @@ print_output <- function(r, f, to = NULL) {
   }
 }
 
-# Output of teardown files.
+# Shows what teardown files have printed.
 print_after <- function(r) {
   for (k in 1:2) cat(r$after[[k]], sep = "", file = if (k == 1L) "" else stderr())
 }
@@ -143,7 +143,7 @@ text_between <- function(path, from, to) {
 # `how`: how its node has ended, a text.
 replay_crash <- function(r, f, how) {
   read_log(f)
-  replay_events(r, f)
+  replay_log(r, f)
   print_output(r, f)
   multi <- r$multi
   if (!f$started) multi$start_file(f$name)
@@ -177,7 +177,7 @@ new_reporters <- function(reporter, dir) {
 }
 
 # The width of the user's terminal and the like, as the reporters have found it.
-style_of <- function(r) {
+look_of <- function(r) {
   names <- intersect(c("width", "unicode", "crayon", "rstudio", "hyperlinks"), names(r$multi))
   stats::setNames(lapply(names, function(n) r$multi[[n]]), names)
 }

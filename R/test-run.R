@@ -164,7 +164,7 @@ root_of <- function(path) {
   }
 }
 
-# Follows the package's field Config/testthat/load-all says.
+# The value is as the package's field Config/testthat/load-all says.
 load_all_arguments <- function(about) {
   said <- about["Config/testthat/load-all"]
   if (is.na(said)) return(list())
@@ -193,7 +193,7 @@ run_suite <- function(s, files, r) {
   server <- server_of_suite(s)
   all <- lapply(seq_along(files), function(k) new_test_file(files[[k]], folder, k))
   run <- list2env(list(suite = s, server = server, files = all, shown = 0L, r = r,
-                       queue = in_order(all, s), style = style_of(r)))
+                       queue = in_order(all, s), shown_as = look_of(r)))
   on.exit(stop_files(run), add = TRUE, after = FALSE)
   in_suite(s, {
     testthat::with_reporter(r$multi, run_files(run))
@@ -249,7 +249,7 @@ start_file <- function(run, f) {
   for (path in c(f$log, f$output)) file.create(path)
   options <- list(width = getOption("width"), cli.num_colors = cli::num_ansi_colors())
   work <- c(s[c("dir", "root", "package", "load", "load_all")],
-            list(file = f$name, log = f$log, output = f$output, style = run$style,
+            list(file = f$name, log = f$log, output = f$output, shown_as = run$shown_as,
                  options = options))
   f$node <- start_next_program(run$server, sprintf("test_file(%s)", deparse1(f$name)),
                                program_of_file(work), f$output)
@@ -292,7 +292,7 @@ show_files <- function(run) {
     f <- run$files[[run$shown + 1L]]
     if (f$state == "waiting") return(invisible())
     read_log(f)
-    replay_events(run$r, f)
+    replay_log(run$r, f)
     if (f$state != "ended") return(invisible())
     show_end(run, f)
     run$shown <- run$shown + 1L

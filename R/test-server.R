@@ -44,7 +44,7 @@ throw_not_loaded <- function(s, e) {
   throw("test_load", sprintf("%s cannot be loaded: %s", what, e$why))
 }
 
-# The contents of the server depend on this.
+# The server has what depends on this.
 server_key_of <- function(s) {
   about <- function(files) paste(files, unclass(file.mtime(files)), file.size(files))
   is_source <- s$load == "source"
