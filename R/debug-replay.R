@@ -9,7 +9,7 @@
 #' The call has what it had on its node:
 #' * the function, the element, and constant arguments
 #' * the element's random stream. The session's own generator is as it was afterwards.
-#' * the variables of the workspace that travelled with the map, with the values that they had then.
+#' * the variables of the workspace that went with the map, with the values that they had then.
 #'   Those of the workspace that have others now get them back afterwards.
 #' * the packages of the map, attached or loaded, and `options(warn = )`.
 #'

@@ -149,7 +149,7 @@ dots_in <- function(frame) {
   which <- lapply(seq_len(eval(quote(...length()), frame)), function(k) as.name(paste0("..", k)))
   is_missing <- vapply(which, function(name) eval(call("missing", name), frame), NA)
   if (!any(is_missing)) return(eval(quote(list(...)), frame))
-  values <- rep(list(quote(expr = )), length(which))
+  values <- rep(list(quote(expr = )), length(which)) # nolint
   values[!is_missing] <- lapply(which[!is_missing], eval, frame)
   names(values) <- names(eval(quote(substitute(list(...))), frame))[-1L]
   values

@@ -19,7 +19,8 @@ exported <- function(package, name) getExportedValue(package, name)
 report_ways <- list(
   cluster_map = function() {
     cl <- make_cluster(2)
-    list(lap = function(X, FUN, ...) cluster_map(cl, X, FUN, ...), close = function() stop_cluster(cl))
+    list(lap = function(X, FUN, ...) cluster_map(cl, X, FUN, ...),
+         close = function() stop_cluster(cl))
   },
   cluster_submit = function() {
     cl <- make_cluster(2)

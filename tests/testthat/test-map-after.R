@@ -158,8 +158,10 @@ test_that("with a journal the values have to be there", {
   journal <- tempfile(fileext = ".journal")
   on.exit(unlink(c(path, journal)), add = TRUE)
   x <- waits_for(cl, path, 20)
-  expect_error(cluster_submit(cl, x + 1, .journal = journal), "collect()", class = "clutch_argument")
-  expect_error(cluster_submit_call(cl, sqrt, list(x), .journal = journal), class = "clutch_argument")
+  expect_error(cluster_submit(cl, x + 1, .journal = journal), "collect()",
+               class = "clutch_argument")
+  expect_error(cluster_submit_call(cl, sqrt, list(x), .journal = journal),
+               class = "clutch_argument")
   file.create(path)
   collect(x)
   expect_identical(collect(cluster_submit(cl, x + 1, .journal = journal)), 21)

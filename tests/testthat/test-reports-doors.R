@@ -94,7 +94,7 @@ test_that("elements that need the workspace bring it in later blocks, too (futur
   })
 })
 
-test_that("the loop is done in the session when that is registered (RevolutionAnalytics/foreach#26)", {
+test_that("the session does the loop when that is registered (RevolutionAnalytics/foreach#26)", {
   with_way("foreach", function(lap) {
     away <- foreach::foreach(i = 1, .combine = c) %each% Sys.getpid()
     expect_false(away == Sys.getpid())
@@ -105,7 +105,7 @@ test_that("the loop is done in the session when that is registered (RevolutionAn
 
 # ---- future, furrr, future.apply ----
 
-test_that("chunks in random order give values in order (futureverse/furrr#289, futureverse/furrr#290)", {
+test_that("chunks in random order give values in order (futureverse/furrr#289, #290)", {
   with_way("future_map", function(lap) {
     options_of <- exported("furrr", "furrr_options")
     for (o in list(options_of(chunk_size = 2L), options_of(scheduling = 3),
@@ -146,7 +146,8 @@ test_that("MoreArgs may be a function (futureverse/future.apply#51)", {
   with_way("future_lapply", function(lap) {
     f <- exported("future.apply", "future_mapply")
     for (seed in c(FALSE, TRUE)) {
-      expect_identical(f(pick, x = 1:3, MoreArgs = list(y = identity), future.seed = seed), expected)
+      got <- f(pick, x = 1:3, MoreArgs = list(y = identity), future.seed = seed)
+      expect_identical(got, expected)
     }
   })
 })
@@ -171,7 +172,7 @@ test_that("rows and columns of a matrix (futureverse/future.apply#6, r-lib/mirai
   })
 })
 
-test_that("`conditions` and `stdout` of a future (futureverse/future#403, futureverse/future#271)", {
+test_that("`conditions` and `stdout` of a future (futureverse/future#403, #271)", {
   with_way("future", function(lap) {
     quiet <- future::future({
       warning("hidden")
@@ -186,7 +187,7 @@ test_that("`conditions` and `stdout` of a future (futureverse/future#403, future
   })
 })
 
-test_that("globals that are given, by value and name (futureverse/future#225, futureverse/future#401)", {
+test_that("globals that are given, by value and name (futureverse/future#225, #401)", {
   with_way("future", function(lap) {
     g <- future::future(quote(renamed(y)), globals = list(renamed = identity, y = 3),
                         substitute = FALSE)
@@ -336,7 +337,7 @@ count_to <- function(n) {
   }
 }
 
-test_that("bpiterate() tells errors (Bioconductor/BiocParallel#257, Bioconductor/BiocParallel#160)", {
+test_that("bpiterate() tells errors (Bioconductor/BiocParallel#257, #160)", {
   skip_if_not_installed("BiocParallel")
   p <- ClutchParam(2)
   expect_error(BiocParallel::bpiterate(count_to(10), function(x) stop("always"), BPPARAM = p),
@@ -403,7 +404,8 @@ test_that("parSapply() and parLapplyLB() simplify and keep names (futureverse/fu
     expect_identical(parallel::parSapply(cl, words, nchar), sapply(words, nchar))
     expect_identical(parallel::parSapply(cl, 1:2, function(i) c(a = i, b = 2)),
                      sapply(1:2, function(i) c(a = i, b = 2)))
-    expect_identical(parallel::parLapplyLB(cl, c(x = 1, y = 2), sqrt), lapply(c(x = 1, y = 2), sqrt))
+    expect_identical(parallel::parLapplyLB(cl, c(x = 1, y = 2), sqrt),
+                     lapply(c(x = 1, y = 2), sqrt))
   })
 })
 

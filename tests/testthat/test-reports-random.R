@@ -63,7 +63,7 @@ test_that("loops of doRNG draw other numbers one after the other (renozao/doRNG#
   })
 })
 
-test_that("two futures with seeds draw different numbers, and again the same (futureverse/future#560)", {
+test_that("futures with seeds draw different numbers, and again the same (futureverse/future#560)", {
   with_way("future", function(lap) {
     two <- function() {
       set.seed(3)
@@ -227,7 +227,7 @@ test_that("the kind of generator of the session is as it was (futureverse/doFutu
   })
 })
 
-test_that("a session that has drawn no number yet has drawn none after a map (futureverse/furrr#172)", {
+test_that("a session without random numbers has none after a map (futureverse/furrr#172)", {
   old <- globalenv()$.Random.seed
   on.exit(if (!is.null(old)) assign(".Random.seed", old, globalenv()))
   with_way("parLapply", function(lap) {

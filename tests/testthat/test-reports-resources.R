@@ -182,7 +182,7 @@ reports <- list(
     v <- lap(1:2, function(i, v) c(length(v), sum(v), v[[i]]), v = x)
     list(v, x[[3e5]])
   }, value = list(list(c(3e5, 45000150000, 1), c(3e5, 45000150000, 2)), 3e5)),
-  report("Rdatatable/data.table#1178", "an element writes to a large vector, another does not see it", {
+  report("Rdatatable/data.table#1178", "what an element writes another does not see", {
     x <- as.double(1:3e5)
     v <- lap(1:2, function(i, v) {
       v[[1]] <- v[[1]] + i

@@ -12,7 +12,7 @@ reports <- list(
     lap(list(matrix(1:4, 2), data.frame(a = 1:3, b = 4:6)), function(m) c(dim(m), sum(m)))
   }),
   report("r-lib/mirai#196", "dates and factors as elements", {
-    lap(list(as.Date("2018-09-27"), factor("b", levels = c("a", "b")), 
+    lap(list(as.Date("2018-09-27"), factor("b", levels = c("a", "b")),
              as.POSIXct(0, tz = "UTC", origin = "1970-01-01")),
         function(d) list(class(d), format(d)))
   }),
@@ -74,7 +74,8 @@ reports <- list(
   report("DarwinAwardWinner/variancePartition#28", "a try-error as a value", {
     vs <- lap(1:2, function(i) try(stop("bad"), silent = TRUE))
     vapply(vs, inherits, NA, "try-error")
-  }, value = c(TRUE, TRUE), ways = c("cluster_map", "cluster_submit", "foreach", "future", "BiocParallel")),
+  }, value = c(TRUE, TRUE),
+  ways = c("cluster_map", "cluster_submit", "foreach", "future", "BiocParallel")),
   report("r-lib/mirai#351", "an invisible value, and none", {
     lap(1:2, function(i) if (i == 1) invisible(7) else for (k in 1) k)
   }),
@@ -82,7 +83,9 @@ reports <- list(
     lap(1:2, function(i) list(matrix(list(1, "a", NULL, i), 2), as.raw(i)))
   }),
   report("r-lib/mirai#218", "a model as a value, with its call and terms", {
-    fits <- lap(c(4, 6), function(k) stats::lm(mpg ~ wt, data = datasets::mtcars, subset = cyl == k))
+    fits <- lap(c(4, 6), function(k) {
+      stats::lm(mpg ~ wt, data = datasets::mtcars, subset = cyl == k)
+    })
     lapply(fits, function(m) list(class(m), round(stats::coef(m), 6), class(stats::terms(m))))
   }, value = lapply(c(4, 6), function(k) {
     m <- stats::lm(mpg ~ wt, data = datasets::mtcars[datasets::mtcars$cyl == k, ])
@@ -97,9 +100,9 @@ reports <- list(
     names(lap(list(x = 1, y = 2, z = 3), function(v) v))
   }, ways = kept_names),
   report("futureverse/furrr#116", "some names only, and two alike", {
-    names(lap(c(a = 1, 2, a = 3), function(v) v))
+    names(lap(c(a = 1, 2, a = 3), function(v) v)) # nolint: duplicate_argument_linter.
   }, ways = setdiff(kept_names, "mirai_map")),
-  report("futureverse/furrr#201", "elements of text have no names by themselves, except where said", {
+  report("futureverse/furrr#201", "elements of text have no names, except where said", {
     unname(lap(c("a", "b"), toupper))
   }),
   # ---- arguments ----
@@ -164,7 +167,8 @@ reports <- list(
     lap(1:2, function(i) stats::median(utils::head(c(i, 5, 9), 2)))
   }),
   report("futureverse/furrr#57", "a recursive list is gone through", {
-    lap(list(list(1, list(2, 3)), list(4)), function(l) rapply(l, function(v) v * 2, how = "unlist"))
+    lap(list(list(1, list(2, 3)), list(4)),
+        function(l) rapply(l, function(v) v * 2, how = "unlist"))
   })
 )
 

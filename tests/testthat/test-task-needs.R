@@ -29,10 +29,12 @@ test_that("what makes no sense is an error before anything starts", {
     expect_match(of_class("clutch_argument", map(gpu = gpu)), "`.needs$gpu`", fixed = TRUE)
   }
   expect_match(of_class("clutch_argument", map(cores = 1:2)), "2 values.*3 elements")
-  expect_match(of_class("clutch_argument", map(gpu = 1, gpu = 2)), "twice")
+  expect_match(of_class("clutch_argument", map(gpu = 1, gpu = 2)), # nolint: duplicate_argument_linter.
+               "twice")
   expect_match(of_class("clutch_argument", map(1)), "named list")
   expect_match(of_class("clutch_argument", cluster_map(cl, 1, sqrt, .needs = 4)), "named list")
-  expect_match(of_class("clutch_argument", cluster_submit(cl, 1, .needs = list(cores = 0))), "cores")
+  expect_match(of_class("clutch_argument", cluster_submit(cl, 1, .needs = list(cores = 0))),
+               "cores")
   expect_false(file.exists(touched))
 })
 
@@ -96,7 +98,8 @@ test_that("all is put back behind the map, also after errors and time limits", {
                                       .on_error = "continue", .timeout = 0.3))
     if (what == "well") expect_true(all(unlist(x) %in% c("0", "1")))
     expect_identical(parallel::clusterCall(cl, state), before)
-    expect_identical(cluster_map(cl, 1:2, function(i) clutch::task_resources()), list(list(), list()))
+    expect_identical(cluster_map(cl, 1:2, function(i) clutch::task_resources()),
+                     list(list(), list()))
   }
   expect_identical(task_resources(), list())
 })
