@@ -63,7 +63,7 @@ test_that("loops of doRNG draw other numbers one after the other (renozao/doRNG#
   })
 })
 
-test_that("futures with seeds draw different numbers, and again the same (futureverse/future#560)", {
+test_that("futures with seeds draw different numbers, again the same (futureverse/future#560)", {
   with_way("future", function(lap) {
     two <- function() {
       set.seed(3)
