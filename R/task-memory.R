@@ -66,9 +66,11 @@ held_nodes <- function(info) {
 }
 
 shortage_text <- function(use) {
-  text <- paste("for %.1f s memory was short: nodes had up to %s each, and there are %s for all.",
+  # tasks that ask for memory may not have been looked at
+  peak <- if (use$peak > 0) sprintf("nodes had up to %s each, and ", mb(use$peak)) else ""
+  text <- paste("for %.1f s memory was short: %sthere are %s for all.",
                 "On average %.1f tasks were at work meanwhile")
-  sprintf(text, use$short, mb(use$peak), mb(use$limit), use$went)
+  sprintf(text, use$short, peak, mb(use$limit), use$went)
 }
 
 mb <- function(bytes) sprintf("%.0f MB", bytes / 1e6)
