@@ -27,6 +27,7 @@ define_manager <- function(where) {
   method(".manager_send", function(manager, value, ...) {
     value <- with_helpers(manager, value)
     manager$sent <- manager$sent + 1
+    # else the nodes have all that the tasks have in common
     with_all <- manager$sent <= manager$capacity
     submit_to(manager, value, if (with_all) value else BiocParallel::.task_dynamic(value))
   })
@@ -51,7 +52,7 @@ define_manager <- function(where) {
 }
 
 # BiocParallel sends the variables of the workspace that the function uses, and not those that these
-# use in turn. What all tasks have in common is searched once.
+# use in turn, nor those that elements need. What all tasks have in common is searched once.
 with_helpers <- function(manager, value) {
   args <- value$data$args
   if (!"GLOBALS" %in% names(args)) return(value)
@@ -59,6 +60,7 @@ with_helpers <- function(manager, value) {
   if (is.null(manager$needs)) {
     manager$needs <- find_needs(list(args$FUN, args$ARGS, args$GLOBALS), TRUE, globalenv())
   }
+  add_needs(manager, find_needs(list(args$X), TRUE, globalenv()))
   more <- manager$needs$globals
   more <- more[setdiff(names(more), names(args$GLOBALS))]
   value$data$args$GLOBALS <- c(args$GLOBALS, more)
@@ -66,12 +68,29 @@ with_helpers <- function(manager, value) {
   value
 }
 
-submit_to <- function(manager, value, message) {
-  task <- cluster_submit_call(manager$backend, run_for_biocparallel, list(message, manager$key),
+# Elements that need what those before them did not: nodes get anew what tasks have in common.
+add_needs <- function(manager, more) {
+  needs <- manager$needs
+  new <- setdiff(names(more$globals), names(needs$globals))
+  if (!length(new) && all(more$attach %in% needs$attach) && all(more$load %in% needs$load)) {
+    return(invisible())
+  }
+  needs$globals[new] <- more$globals[new]
+  needs$attach <- intersect(needs$order, union(needs$attach, more$attach))
+  needs$load <- union(needs$load, more$load)
+  manager$needs <- needs
+  if (manager$sent == 0) return(invisible())
+  manager$key <- c(Sys.getpid(), clock())
+  manager$sent <- 0
+}
+
+submit_to <- function(manager, value, message, key = manager$key) {
+  arguments <- list(message, key, manager$needs$load)
+  task <- cluster_submit_call(manager$backend, run_for_biocparallel, arguments,
                               .globals = FALSE, .seed = FALSE, .relay = "none", .timeout = Inf,
                               .retries = manager$BPPARAM$retries, .packages = character(),
                               .pointers = "allow", .label = paste("task", value$data$tag))
-  manager$running <- c(manager$running, list(list(task = task, value = value)))
+  manager$running <- c(manager$running, list(list(task = task, value = value, key = key)))
   manager
 }
 
@@ -106,7 +125,7 @@ answer_of <- function(r, manager) {
       match(end$value$pid, cluster_status(manager$backend)$pid)
     return(list(node = node, value = end$value$value))
   }
-  submit_to(manager, r$value, r$value)
+  submit_to(manager, r$value, r$value, r$key)
   NULL
 }
 
@@ -122,8 +141,9 @@ failed_value <- function(value, e) {
 # ---- on the node ----
 
 # `key`: of what tasks of a call have in common. list(pid, value); value is NULL: that is not here.
-# Without a message, what was kept is forgotten.
-run_for_biocparallel <- function(message, key) {
+# Without a message, what was kept is forgotten. `load`: packages that have methods for objects.
+run_for_biocparallel <- function(message, key, load = character()) {
+  for (package in load) requireNamespace(package, quietly = TRUE)
   if (is.null(message)) {
     the_node$biocparallel <- NULL
     return(NULL)

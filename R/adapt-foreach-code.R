@@ -23,7 +23,8 @@ foreach_code <- function(obj, expr, envir, o) {
     if (is.function(f) && identical(environment(f), globalenv())) adopt(frame, name, f)
   }
   code <- compiler::compile(expr, env = envir, options = list(suppressUndefined = TRUE))
-  list(fun = iteration(code, frame, obj$options), needs = needs)
+  list(fun = iteration(code, frame, obj$options), needs = needs, finds = !isFALSE(o$globals),
+       noexport = obj$noexport)
 }
 
 # Arguments without defaults.

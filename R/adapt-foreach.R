@@ -158,8 +158,7 @@ run_loop <- function(loop, cl, code, o, span) {
       at_end <- block$at_end
       if (!length(block$elements)) break
       b <- list(first = read, n = length(block$elements))
-      needs <- code$needs
-      if (!needs$has_pointer) needs$has_pointer <- has_pointer(block$elements)
+      needs <- with_needs_of(block$elements, code)
       b$job <- job_new(t, code$fun, block$elements, NULL, needs, o)
       blocks <- c(blocks, list(b))
       if (!is.null(record)) journal_attach(record, b$job, block$elements, o$seed)
@@ -184,6 +183,19 @@ run_loop <- function(loop, cl, code, o, span) {
     count_run(record)
   }
   settle_replacements(t)
+}
+
+# The needs of a block: of the code, and of its elements, which may be functions, or objects with
+# methods.
+with_needs_of <- function(elements, code) {
+  needs <- code$needs
+  own <- find_needs(list(elements), if (code$finds) TRUE else FALSE, globalenv())
+  needs$has_pointer <- needs$has_pointer || own$has_pointer
+  new <- setdiff(names(own$globals), c(names(needs$globals), code$noexport))
+  needs$globals[new] <- own$globals[new]
+  needs$attach <- intersect(needs$order, union(needs$attach, own$attach))
+  needs$load <- union(needs$load, own$load)
+  needs
 }
 
 # Tells whether another block is read before the first is waited for: one more than that is, or more
@@ -241,6 +253,7 @@ foreach_error <- function(e, index, expr) {
   class <- unique(c(setdiff(class(e), c("error", "condition")), "simpleError"))
   if (!inherits(e, "clutch_task_error")) class <- c("clutch_task_error", "clutch_error", class)
   fields <- e[setdiff(names(e), c("message", "call", "element", "parent"))]
-  parts <- list(text, class = unique(class), call = expr, element = index, parent = cause)
+  call <- if (is.call(expr)) expr # try() of base R fails where it is a symbol
+  parts <- list(text, class = unique(class), call = call, element = index, parent = cause)
   do.call(errorCondition, c(parts, fields), quote = TRUE)
 }

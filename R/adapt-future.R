@@ -9,6 +9,9 @@
 adapt_to_future <- function(ns) {
   add_method(ns, "resolved", "clutch_task", resolved.clutch_task)
   add_method(ns, "cancel", "clutch_task", cancel.clutch_task)
+  add_method(ns, "resolved", "clutch_job", resolved.clutch_job)
+  add_method(ns, "cancel", "clutch_job", cancel.clutch_job)
+  add_method(ns, "value", "clutch_job", function(...) collect.clutch_job(...elt(1L)))
   add_method(ns, "value", "clutch_task", function(...) collect.clutch_task(...elt(1L)))
   register_future_backend(ns)
 }

@@ -95,17 +95,18 @@ mclapply <- function(X, FUN, ..., mc.preschedule = TRUE, mc.set.seed = TRUE, mc.
   cores <- min(cores, length(X))
   if (cores < 2L && is.null(affinity.list) && !records) return(lapply(X = X, FUN = FUN, ...))
   FUN <- match.fun(FUN)
-  refuse_session_only(FUN, X, list(...))
+  dots <- dots_in(environment())
+  refuse_session_only(FUN, X, dots)
   if (!mc.preschedule) {
     elements <- mc_elements(as.list(X), mc.set.seed, affinity.list)
-    answers <- mc_map(elements, mc_call, FUN, list(...), cores, mc.silent, called, .journal)
+    answers <- mc_map(elements, mc_call, FUN, dots, cores, mc.silent, called, .journal)
     return(one_by_one(X, answers, cores, affinity.list))
   }
   if (!is.null(affinity.list))
     warning("'mc.preschedule' must be false if 'affinity.list' is used")
   index <- lapply(seq_len(cores), function(core) seq(core, length(X), by = cores))
   elements <- mc_elements(lapply(index, function(at) X[at]), mc.set.seed)
-  prescheduled(X, index, mc_map(elements, mc_core, FUN, list(...), cores, mc.silent, called))
+  prescheduled(X, index, mc_map(elements, mc_core, FUN, dots, cores, mc.silent, called))
 }
 
 #' @rdname mclapply
@@ -118,9 +119,10 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
   FUN <- match.fun(FUN)
   if (cores == 1L) return(FUN(v, ...))
   if (!length(v)) return(NULL)
-  refuse_session_only(FUN, v, list(...))
+  dots <- dots_in(environment())
+  refuse_session_only(FUN, v, dots)
   elements <- mc_elements(pieces_of(v, cores), mc.set.seed)
-  answers <- mc_map(elements, mc_piece, FUN, list(...), length(elements), mc.silent, called)
+  answers <- mc_map(elements, mc_piece, FUN, dots, length(elements), mc.silent, called)
   warn_undelivered(answers, "%d parallel job did not deliver a result",
                    "%d parallel jobs did not deliver results")
   values <- do.call(c, lapply(answers, delivered))

@@ -33,6 +33,15 @@ is_whole <- function(x) {
   is.numeric(x) && all(is.finite(x)) && all(x == floor(x) & x >= 1 & x <= .Machine$integer.max)
 }
 
+# The least and the most of a range, as c(10, 200) or 10:200; NULL: it is none.
+bounds_of <- function(x) {
+  n <- length(x)
+  if (n < 2L || !is.numeric(x) || anyNA(x)) return(NULL)
+  are_whole <- is_whole(x[-n]) && (is_whole(x[[n]]) || n == 2L && identical(x[[n]], Inf))
+  is_range <- are_whole && (n == 2L || all(diff(x) == 1)) && x[[1L]] <= x[[n]]
+  if (is_range) c(x[[1L]], x[[n]])
+}
+
 # ---- what an argument or option has to be ----
 
 # These return the value, or throw. `what`: what users call it, as "`name`" or "option 'name'".

@@ -30,7 +30,7 @@ message_of <- function(cond, most = 8000L) {
 preload_error <- function(why, where) {
   text <- sprintf("the expression of `preload` failed %s: %s; nothing was left running", where, why)
   classes <- c("clutch_setup", "clutch_start", "clutch_error")
-  errorCondition(text, class = classes, call = NULL)
+  errorCondition(text, why = why, class = classes, call = NULL)
 }
 
 error_of_package <- function(package, why) {

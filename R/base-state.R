@@ -20,6 +20,7 @@
 #   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
 #                        adapt-mirai.R and adapt-crew.R
 #   otel, trace_provider, tracer, traces, spans, has_spans    see event-otel.R
+#   failed       the last map or task that has failed, or its size: see task-failed.R
 #   listeners    who hears of events, by name, see event-tell.R
 #   log, log_failed    the file of the log, and what cannot be written to, see event-log.R
 #   machine_memory    MB of this machine, see trace-memory.R
@@ -30,6 +31,7 @@
 #   journal_runs, journal_maps, journal_jobs, journal_of_loops    see journal-map.R,
 #                adapt-foreach.R
 #   profiling    the process that makes a profile: cluster_profile()
+#   tests        the fork server of cluster_test(), see test-server.R
 #   made_for_loops    registerDoClutch() has made the cluster that is registered
 #   on_new_nodes what is told of nodes that are made for mclapply()
 #   travel       recipes that users have registered, see code-travel.R
@@ -60,7 +62,7 @@ forget_parents <- function() {
   for (w in the$watches) w$gone <- TRUE
   the$watches <- the$servers <- the$own_servers <- the$daemons <- the$crew <-
     the$links <- the$held <- list()
-  the$watch <- the$own <- the$pool <- the$on_new_nodes <- NULL
+  the$watch <- the$own <- the$pool <- the$on_new_nodes <- the$tests <- NULL
   is_ours <- isNamespaceLoaded("parallel") &&
     inherits(parallel::getDefaultCluster(), "clutch_cluster")
   if (is_ours) parallel::setDefaultCluster(NULL)
@@ -77,7 +79,10 @@ forget_parents <- function() {
 #   attached, lacks      packages attached for a job; those that could not be, and why
 #   stay                 of a fork server that may serve another session, see node-stay.R
 #   number, of_programs  that of the settings; those of nodes that run programs, see node-programs.R
+#   tests                what is ready for test files, list(env, has_helpers, recorder): test-node.R
 #   calls                the stack of the task that has failed
+#   frozen, links, copy  a copy for the task at hand; connections to copies; in a copy: its state.
+#                        See node-frozen.R
 #   loop_frame           see node-stack.R
 the_node <- new.env(parent = emptyenv())
 

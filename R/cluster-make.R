@@ -7,6 +7,8 @@
 #'
 #' @param spec One of these:
 #'   * number of nodes on this machine;
+#'   * two numbers, `c(2, 16)` or `2:16`: the least and the most nodes on this machine, see
+#'     *A cluster that grows and shrinks*. `c(2, Inf)`: as many as [available_cores()] at most;
 #'   * character vector: the host of each node, see *Names of hosts*;
 #'   * what [hosts()], [slurm()] or [hosts_command()] returns: other hosts, with a fork server on
 #'     each;
@@ -31,6 +33,10 @@
 #' @param min_hosts Number: of the hosts of [hosts()], [slurm()] or [hosts_command()] so many have
 #'   to come. If others do not, there is a warning of class `clutch_hosts_missing`, with element
 #'   `hosts`, and the cluster has the nodes of those that have. By default all have to come.
+#' @param idle Number of seconds, or string such as `"5min"`: in a cluster that grows, after this
+#'   time without work a node ends. One minute by default.
+#' @param resources Named list: what each host has to hand out to tasks that ask for it by `.needs`,
+#'   see *Resources*.
 #' @param keep Number of seconds for which the fork server stays when the cluster was stopped or the
 #'   session has ended, for your next session. `NULL`: option `clutch.keep`, 0 by default. See
 #'   *Next session*.
@@ -130,6 +136,27 @@
 #' for systems other than Linux. Fork servers wait in the folder `clutch` of `XDG_RUNTIME_DIR`, else
 #' in `/tmp`; only you can enter it, and other users' processes are refused.
 #'
+#' @section A cluster that grows and shrinks:
+#' `make_cluster(c(2, 16))` starts 2 nodes. More come while tasks wait, and end when they had
+#' nothing to do for `idle`. A thread of the package does this while the session computes, too.
+#'
+#' So many nodes are wanted that each has work for a twentieth of a second, by the times that tasks
+#' have taken, or are taking. No more come than there are tasks, than `spec` says, and than there is
+#' memory for what one task takes at its peak, see option `clutch.memory` of [clutch-options]. While
+#' nodes are stopped as memory is short, none come.
+#'
+#' Nodes that come get what [cluster_setup()] and [cluster_export()] have given the others. What
+#' fails there is a warning of class `clutch_setup`. What is on nodes that end is lost, as global
+#' variables that tasks have made there. A node that has died is made again when it is needed.
+#'
+#' The cluster as a list, and so all functions of \pkg{parallel}, have the first nodes only. Maps
+#' and tasks use all nodes; those with a part of the cluster, as `cl[1]`, that part. [print()] and
+#' [cluster_status()] show those that are there.
+#'
+#' A map's elements are sent by R: while the session does something else only submitted tasks go on,
+#' see [cluster_submit()]. Where the fork server was killed, or another cluster with other settings
+#' was made with it, no node comes before the next map, or function that submits a task or waits.
+#'
 #' @section Nodes over TCP:
 #' Node and session prove to each other that they know the cluster's secret (HMAC-SHA256 over random
 #' numbers of both) before either believes anything else. Who does not know it gets nothing. A node
@@ -176,6 +203,16 @@
 #' `OPENBLAS_NUM_THREADS`, `MKL_NUM_THREADS` and `R_DATATABLE_NUM_THREADS`, where the session does
 #' not set them; of package data.table at most half of the cores, as without a cluster. Libraries
 #' that the fork server has loaded before it forks have one thread.
+#'
+#' @section Resources:
+#' `resources = list(gpu = 0:3, licence = 2)` says which units of a kind a host has: their names, as
+#' numbers or strings, or how many there are, then they are called 0, 1 and so on. Each host of the
+#' cluster has these. `cores` says how many cores count, in place of all that [available_cores()]
+#' tells there. At most 8 kinds, and 256 units of one. Tasks get what their `.needs` asks for: see
+#' section *What elements ask for* of [cluster_map()]. Where `gpu` is asked for and not given here,
+#' the GPUs of each host are those of its environment variable `CUDA_VISIBLE_DEVICES`, else those
+#' that `nvidia-smi` tells, else those in `/proc/driver/nvidia/gpus`. That is looked for once, when
+#' it is first asked for.
 #'
 #' @section Profiles:
 #' A profile (`.Rprofile`) or a package that makes a cluster does so in the session only. Fork
@@ -233,7 +270,7 @@ make_cluster <- function(spec = available_cores(),
                          packages = NULL, outfile = "/dev/null", env = NULL, ...,
                          # behind the dots: `rscript` is not to be taken for `rscript_args`
                          rscript_args = character(), setup_timeout = 120, preload = NULL,
-                         min_hosts = NULL, keep = NULL) {
+                         min_hosts = NULL, keep = NULL, idle = NULL, resources = NULL) {
   if (is_starting()) return(refuse_while_starting())
   forget_parents()
   tempdir(TRUE) # it may have been deleted
@@ -248,9 +285,10 @@ make_cluster <- function(spec = available_cores(),
 launcher_and_plan <- function(frame, options) {
   request <- check_request(frame$spec, frame$strategy, frame$packages, frame$outfile, frame$env,
                            options, frame$rscript_args, frame$setup_timeout,
-                           names(formals(make_cluster)))
+                           names(formals(make_cluster)), frame$idle)
   request <- with_hosts_by_name(request)
   request$preload <- frame$preload
+  request$resources <- check_resources(frame$resources)
   request$min_hosts <- check_min_hosts(frame$min_hosts, request$launch)
   request$made_by <- lapply(stats::setNames(nm = MADE_BY), function(name) frame[[name]])
   request$made_by$options <- options
@@ -261,12 +299,13 @@ launcher_and_plan <- function(frame, options) {
 
 # The arguments by which a cluster can be made again, beside `options`.
 MADE_BY <- c("spec", "strategy", "packages", "outfile", "env", "rscript_args", "setup_timeout",
-             "min_hosts")
+             "min_hosts", "idle", "resources")
 
 # These are the arguments of the call make_cluster(spec).
 made_by_default <- function(spec) {
   list(spec = spec, strategy = strategies, packages = NULL, outfile = "/dev/null", env = NULL,
-       options = list(), rscript_args = character(), setup_timeout = 120, min_hosts = NULL)
+       options = list(), rscript_args = character(), setup_timeout = 120, min_hosts = NULL,
+       idle = NULL, resources = NULL)
 }
 
 # Another cluster as one that was made before, with what make_cluster() was given then: see
@@ -292,7 +331,8 @@ start_of_cluster <- function(launcher, info, began, setup_timeout) {
   deadline <- began + setup_timeout
   left <- function() max(deadline - clock(), 0.01)
   check_limits(info$hosts)
-  handles <- launcher$start(info, seq_along(info$hosts), left)
+  handles <- launcher$start(info, seq_len(nodes_at_start(info)), left)
+  if (!is.null(info$plan$first)) handles <- c(handles, absent_nodes(info))
   set_cluster(info, took = clock() - began, handles = handles)
   nodes <- lapply(seq_len(nodes_at_start(info)), function(rank) node_of_plan(info, rank))
   cl <- structure(nodes, class = c("clutch_cluster", "cluster"))
@@ -301,6 +341,14 @@ start_of_cluster <- function(launcher, info, began, setup_timeout) {
   show_cluster(cl)
   tell_start(info, cl)
   cl
+}
+
+# Handles of nodes that the cluster may have later. For whoever asks they are stopped.
+absent_nodes <- function(info) {
+  ranks <- seq_along(info$hosts)[-seq_len(nodes_at_start(info))]
+  handles <- lapply(ranks, function(rank) .Call(ffi_psock_node, rank))
+  .Call(ffi_nodes_stop, handles, 0, 0)
+  handles
 }
 
 tell_start <- function(info, cl) {
@@ -345,7 +393,7 @@ launch_plan <- function(spec = available_cores(),
                         strategy = c("fork_server", "spawn", "parallel", "sequential"),
                         packages = NULL, outfile = "/dev/null", env = NULL, ...,
                         rscript_args = character(), setup_timeout = 120, preload = NULL,
-                        min_hosts = NULL, keep = NULL) {
+                        min_hosts = NULL, keep = NULL, idle = NULL, resources = NULL) {
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   start <- launcher_and_plan(environment(), list(...))
   structure(start$launcher$show(new_record(start$plan)), class = "clutch_launch_plan")
@@ -426,11 +474,15 @@ stop_nodes <- function(cl) {
   if (stops_all(info, ranks)) {
     t <- info$tasks
     if (!is.null(t)) t$resize <- NULL # no host is asked for any more
+    if (grows_here(info)) .Call(ffi_tasks_end_growth, t$ptr)
     ranks <- seq_along(info$hosts)
     handles <- info$handles
   }
   .Call(ffi_nodes_stop, handles, 2000, 5)
-  if (length(ranks) == length(info$hosts)) hide_cluster(info)
+  if (length(ranks) == length(info$hosts)) {
+    hide_cluster(info)
+    forget_copies(info$tasks)
+  }
   end_own_server(info, ranks)
   if (length(ranks) == length(info$hosts)) give_server(info)
   end <- launcher_of(info)$end

@@ -20,8 +20,10 @@
 #' cluster registered with [parallel::setDefaultCluster()], and where there is none, for the
 #' session's own, which is made when it is first used.
 #'
-#' @section What it is: A cluster of [available_cores()] nodes of a fork server, as
+#' @section What it is: A cluster of [available_cores()] nodes of a fork server at most, as
 #'   [make_cluster()] makes by default. All guarantees of [cluster_map()] hold.
+#'   * It starts with 4 nodes, or with as many as a map has elements, and grows while tasks wait,
+#'     see *A cluster that grows and shrinks* of [make_cluster()].
 #'   * Its nodes have the working directory, environment variables and [.libPaths()] that the
 #'     session has when it is used. Where these have changed, the nodes are made anew.
 #'   * While its first nodes start, [cluster_map()] and its relatives copy what is large among
@@ -91,14 +93,19 @@ own_nodes_for <- function(n, cores = available_cores(), load = character()) {
   own <- the$own
   place <- place_now(own$place)
   if (is.null(own)) {
-    cl <- start_own(max(n, cores, free_cores()), load)
+    cl <- start_own(max(n, min(cores, OWN_FIRST), free_cores()), load, most_of_own(cores))
     the$own <- list(cl = ends_when_idle(cl), place = place, load = load)
   } else if (!use_if_fit(own, place, n)) {
-    remake_own(place, max(n, length(own$cl), cores))
+    remake_own(place, max(n, length(own$cl)), max(most_nodes(own$cl), most_of_own(cores)))
   }
   set_budget()
   the$own$cl
 }
+
+OWN_FIRST <- 4L # nodes that it starts with, where there are so many cores and not more are wanted
+
+# How many nodes it may have. In a task cores may become free.
+most_of_own <- function(cores) max(cores, if (.Call(ffi_is_node)) budget_size())
 
 # Where that cluster is still to be made, its fork server starts now, and `TRUE`: who calls has some
 # 0.1 s for something else. `own`: the$own or the$pool, which have the same server.
@@ -149,7 +156,7 @@ free_cores <- function() {
 set_budget <- function() {
   option <- list(getOption("clutch.budget"))
   if (identical(option, the$own$option)) return(invisible())
-  size <- budget_size(length(the$own$cl))
+  size <- budget_size(most_nodes(the$own$cl))
   .Call(ffi_tasks_budget, info_of(the$own$cl)$tasks$ptr, size, budget_folder())
   the$own$option <- option
   invisible()
@@ -167,7 +174,7 @@ is_own <- function(cl) {
 # own_nodes_for().
 on_budget <- function(n, work, load = character()) {
   in_task <- .Call(ffi_is_node) # which waits meanwhile, and leaves its core
-  cores <- if (is.null(the$own)) available_cores() else length(the$own$cl)
+  cores <- if (is.null(the$own)) available_cores() else most_nodes(the$own$cl)
   size <- budget_size(cores)
   most <- if (in_task) size else cores
   if (most == 0L) most <- available_cores()
@@ -200,13 +207,16 @@ own_nodes <- function(n, load = character()) {
   the$pool$cl[seq_len(n)]
 }
 
-# A cluster as make_cluster(n) makes it, but for this: before its nodes are forked the packages
-# `load` are loaded. `announce`: whether the nodes say in their output who they are.
-start_own <- function(n, load, strategy = strategies, outfile = "/dev/null", announce = TRUE) {
+# A cluster as make_cluster(c(n, most)) makes it, but for this: before its nodes are forked the
+# packages `load` are loaded. `announce`: whether the nodes say in their output who they are.
+start_own <- function(n, load, most = n, strategy = strategies, outfile = "/dev/null",
+                      announce = TRUE) {
   if (is_starting()) return(refuse_while_starting())
   tempdir(TRUE) # it may have been deleted
   began <- clock()
-  request <- check_request(n, strategy, NULL, outfile, NULL, list(), character(), 120, character())
+  grows <- n < most
+  request <- check_request(if (grows) c(n, most) else n, strategy, NULL, outfile, NULL, list(),
+                           character(), 120, character(), if (grows) idle_seconds())
   request$load <- load
   request$announce <- announce
   launcher <- launcher_for(request)
@@ -225,7 +235,7 @@ own_cluster_as_is <- function() {
 
 # How many nodes it has, or will have.
 size_of_own <- function() {
-  n <- length(own_cluster_as_is())
+  n <- most_nodes(own_cluster_as_is())
   if (n > 0L) n else available_cores()
 }
 
@@ -242,7 +252,7 @@ default_cluster <- function() {
 # Takes this cluster into use, if the `n` nodes that are wanted are among its nodes, with the
 # session's place, and all there. Returns whether it has.
 use_if_fit <- function(own, place, n) {
-  identical(place, own$place) && length(own$cl) >= n && use_if_open(own$cl)
+  identical(place, own$place) && most_nodes(own$cl) >= n && use_if_open(own$cl)
 }
 
 # The value is what nodes take over from the session when they are made: working directory, umask,
@@ -260,17 +270,18 @@ use_if_open <- function(cl) .Call(ffi_tasks_use, info_of(cl)$tasks$ptr)
 
 # Its nodes end when nobody has needed them for a while.
 ends_when_idle <- function(cl) {
-  seconds <- min(option_number("clutch.idle_seconds", 60, above = TRUE), 1e9)
-  .Call(ffi_tasks_idle, tasks_of(cl)$ptr, seconds)
+  .Call(ffi_tasks_idle, tasks_of(cl)$ptr, idle_seconds())
   cl
 }
 
+idle_seconds <- function() min(option_number("clutch.idle_seconds", 60, above = TRUE), 1e9)
+
 # Its successor is prepared as it was by cluster_setup() and cluster_export().
-remake_own <- function(place, n) {
+remake_own <- function(place, n, most) {
   old <- the$own$cl
   if (!has_open_tasks(old)) drop_own(old)
   load <- the$own$load
-  cl <- start_own(n, load)
+  cl <- start_own(n, load, most)
   set_setup(info_of(cl), setup_of(info_of(old)))
   for (nd in unclass(cl)) prepare_again(nd)
   the$own <- list(cl = ends_when_idle(cl), place = place, load = load)
@@ -290,7 +301,9 @@ has_open_tasks <- function(cl) {
 
 # Its nodes end, and nobody waits for that.
 drop_own <- function(cl) {
-  .Call(ffi_nodes_stop, lapply(unclass(cl), function(nd) nd$handle), 2000, 0)
-  tell_stop(info_of(cl), seq_along(cl), "it is made anew")
+  info <- info_of(cl)
+  if (grows_here(info)) .Call(ffi_tasks_end_growth, info$tasks$ptr)
+  .Call(ffi_nodes_stop, info$handles, 2000, 0)
+  tell_stop(info, seq_along(cl), "it is made anew")
   invisible()
 }

@@ -109,10 +109,16 @@ environment(export_here) <- baseenv()
 call_all_nodes <- function(cl, fun, arg, what) {
   said <- parallel::clusterCall(cl, tried_here, fun, arg)
   bad <- which(!vapply(said, is.null, NA))
-  if (!length(bad)) return(invisible())
+  if (!length(bad)) return(tell_later_nodes(cl, fun, arg))
   first <- bad[[1L]]
   node <- cl[[first]]$rank
   throw("setup", sprintf("%s on node %d: %s", what, node, said[[first]]), node = node)
+}
+
+# Nodes that have come with the work may end at any moment: nobody waits for them.
+tell_later_nodes <- function(cl, fun, arg) {
+  for (node in nodes_there(cl)[-seq_along(cl)]) tell_handle(node$handle, fun, list(arg))
+  invisible()
 }
 
 # NULL, or the text of the error.

@@ -11,7 +11,7 @@ new_job <- function(entry) {
   x$job <- job_of_entry(entry)
   if (is.null(x$job)) throw("jobs", sprintf("'%s' is no detached map", entry))
   x$after <- read_object(entry_file(entry, "after.rds"))
-  class(x) <- "clutch_job"
+  class(x) <- c("clutch_job", the$task_is_also)
   x
 }
 
@@ -43,6 +43,21 @@ status_of <- function(entry, job, wait = 0) {
 }
 
 state_of_job <- function(x) status_of_job(x)$state
+
+# The process id of its runner on this machine. Errors of class "clutch_stopped": there is none to
+# look at.
+runner_of_job <- function(x) {
+  state <- state_of_job(x)
+  if (!is.null(x$job$there)) {
+    host <- x$job$there$on$hosts[[1L]]
+    throw("stopped", sprintf("the map '%s' is on host %s: cluster_top() there shows it", x$job$name,
+                             host))
+  }
+  owner <- if (!has_ended_as(state)) owner_of_entry(x$entry)
+  if (is_owner_here(owner)) return(as.numeric(owner$pid))
+  if (!is.null(owner)) state <- paste("at work on host", owner$host)
+  throw("stopped", sprintf("there is nothing to see of the map '%s': it is %s", x$job$name, state))
+}
 
 # ---- has it ended? ----
 
@@ -165,6 +180,21 @@ forget_job <- function(x) {
 forget_entry <- function(entry, job) {
   if (!is.null(job$there)) ask_there(job$there$on, "forget", job$there$id)
   remove_entry(entry)
+}
+
+# promises::as.promise(). Package later asks every so often whether the map has ended: a host by
+# ssh, this machine by a look at a file.
+as.promise.clutch_job <- function(x) {
+  pause <- if (is.null(x$job$there)) 0.2 else 10 # seconds
+  promises::promise(function(resolve, reject) {
+    poll <- function() {
+      tryCatch({
+        if (!resolved.clutch_job(x)) return(later::later(poll, pause))
+        resolve(deliver_job(x))
+      }, error = reject)
+    }
+    poll()
+  })
 }
 
 # ---- giving up ----

@@ -93,6 +93,8 @@
 #' @section Who sees it: The list is a folder that only its user can read (mode 0700):
 #'   `tools::R_user_dir("clutch")`, or what the environment variable `CLUTCH_JOBS_FOLDER` says. No
 #'   port is open. What the map needs is there until it has ended.
+#' @section What it does now: [cluster_top()], [cluster_stacks()] and [cluster_dashboard()] take the
+#'   handle in place of a cluster. It is also a promise: `promises::then(job, print)`.
 #' @section Nothing is left running: That is so for all that was not asked to stay. What stays is
 #'   listed here and by [cluster_top()], ends by itself, and `cluster_jobs(stop = TRUE)` ends it.
 #' @seealso [cluster_map()], [journal_read()]; the vignette *Long jobs*

@@ -189,6 +189,9 @@ cluster_description <- function(cl) {
 }
 
 text_of_spec <- function(spec) {
+  if (is.numeric(spec) && length(spec) > 1L) {
+    return(sprintf("%.0f to %.0f nodes", spec[[1L]], spec[[length(spec)]]))
+  }
   if (is.numeric(spec)) return(sprintf("%.0f %s", spec, if (spec == 1) "node" else "nodes"))
   sprintf("%s(), %d nodes", spec$call, sum(spec$each))
 }

@@ -20,7 +20,7 @@ start_on_hosts <- function(info, ranks, left) {
   handles <- spawn_on_hosts(info, ranks, function() left() + queued())
   if (is_first) warn_missing(info) # which may be an error
   ok <- TRUE
-  if (is_first) c(handles, absent_nodes(info)) else handles
+  handles
 }
 
 replace_on_host <- function(info, rank, seconds) {
@@ -198,14 +198,6 @@ spawn_on_hosts <- function(info, ranks, left) {
   failed <- .Call(ffi_nodes_wait, handles, left())
   if (failed > 0L) throw_node_not_started(info, ranks, handles, failed)
   ok <- TRUE
-  handles
-}
-
-# Handles of nodes that the cluster may have later. For whoever asks they are stopped.
-absent_nodes <- function(info) {
-  ranks <- seq_along(info$hosts)[-seq_len(nodes_at_start(info))]
-  handles <- lapply(ranks, function(rank) .Call(ffi_psock_node, rank))
-  .Call(ffi_nodes_stop, handles, 0, 0)
   handles
 }
 

@@ -355,7 +355,8 @@ clean_after_killed <- function() {
 #' for the next cluster of the session. That cluster then starts in a few hundredths of a second.
 #'
 #' A fork server ends by itself with the session, and when it has had no node for
-#' `getOption("clutch.idle_limit", 300)` seconds. This function ends it now. One that was asked to
+#' `getOption("clutch.idle_limit", 300)` seconds. This function ends it now, and that of
+#' [cluster_test()], too. One that was asked to
 #' stay for your next session, see *Next session* of [make_cluster()], is no longer this session's
 #' when its cluster was stopped.
 #'
@@ -376,6 +377,12 @@ fork_server_stop <- function(all = FALSE) {
   for (key in names(the$servers)) {
     if (!all && .Call(ffi_server_info, the$servers[[key]]$handle)$live > 0L) next
     server_drop(key)
+    n <- n + 1L
+  }
+  if (!is.null(the$tests)) { # of cluster_test(), which stays for its next call
+    server <- the$tests$info$server
+    if (is.null(server$own)) server_drop(server$key) else server_end(server)
+    the$tests <- NULL
     n <- n + 1L
   }
   if (!all) return(invisible(n))

@@ -29,6 +29,7 @@ plan_forked <- function(request) {
     throw("argument", sprintf(text, request$strategy, elsewhere[[1L]]))
   }
   n <- length(request$hosts)
+  first <- if (!is.null(request$first) && request$first < n) request$first
   libraries <- libraries_for(request)
   spec <- list(packages = request$packages, rscript = request$rscript,
                rscript_args = request$rscript_args, methods = request$methods,
@@ -42,7 +43,8 @@ plan_forked <- function(request) {
                    nice = request$renice, share_from = share_from_of(n),
                    stay = if (stay > 0) stay)
   new_plan(request, launcher = "fork", hosts = rep("localhost", n), libraries = libraries,
-           spec = spec, settings = settings, session_env = effective_env(request$env),
+           first = first, idle = if (!is.null(first)) request$idle, spec = spec,
+           settings = settings, session_env = effective_env(request$env),
            keep = request$keep, end_of_server = fork_server_end_text)
 }
 
@@ -174,7 +176,7 @@ preload_came_well <- function(info, server) {
 throw_preload_threads <- function(who) {
   text <- paste("%s, and threads do not survive a fork: nodes cannot inherit what is preloaded.",
                 "With strategy = \"spawn\" each node evaluates `preload` by itself.")
-  throw("start", sprintf(text, who))
+  throw("start", sprintf(text, who), threads = TRUE)
 }
 
 # The value describes the server of nodes that run programs (launch-programs.R), where these are new
@@ -253,8 +255,10 @@ fork_nodes <- function(info, ranks, left) {
 start_kind <- function(info) {
   is_exec <- info$strategy == "spawn"
   if (is.null(info$settings$program)) return(if (is_exec) "exec" else "fork")
-  paste0(if (is_exec) "exec_", if (info$plan$keep) "kept" else "program")
+  start_kind_of(info$strategy, if (info$plan$keep) "kept" else "program")
 }
+
+start_kind_of <- function(strategy, kind) paste0(if (strategy == "spawn") "exec_", kind)
 
 # The server may have the settings of another cluster. `n`: nodes that follow.
 send_settings <- function(info, n, left) {
@@ -283,13 +287,18 @@ throw_fork_failed <- function(info, handle, k, n) {
 
 # ---- dry run ----
 
+number_of_nodes <- function(info) {
+  most <- format(length(info$hosts))
+  if (is.null(info$plan$first)) most else paste(info$plan$first, "to", most)
+}
+
 show_forked <- function(info) {
   env <- server_env(info$spec, info$plan$session_env)
   command <- server_command(info$spec, env, "<temporary folder>")
   changes <- env_changes(command$env, effective_env(NULL))
   settings <- fork_settings(info, node_env_of(info), env)
   c(
-    sprintf("%d nodes on this machine, strategy \"%s\"", length(info$hosts), info$strategy),
+    sprintf("%s nodes on this machine, strategy \"%s\"", number_of_nodes(info), info$strategy),
     "fork server, unless one with the same key is running:",
     paste(" ", command_line(command$argv)),
     paste("  with", variable_text(changes$env_set)),

@@ -41,6 +41,52 @@ start_programs <- function(code, run, keep, load = character(), output = "",
   set_cluster(info, handles = fork_nodes(info, seq_along(code), left))
 }
 
+# ---- one after the other, from one fork server ----
+
+# The value is the record of a fork server of its own, ready, that has evaluated `preload`, a
+# request as of preload_request(). It serves until end_program_server(), or until nothing refers to
+# the record. `n`: so many programs may run at a time.
+start_program_server <- function(preload, n, env, strategy, setup_timeout) {
+  end <- clock() + setup_timeout
+  tempdir(TRUE)
+  request <- check_request(n, strategy, NULL, "/dev/null", env, list(), character(), setup_timeout,
+                           character())
+  request$keep <- FALSE
+  request$announce <- FALSE
+  request$preload <- preload
+  info <- new_record(plan_forked(request))
+  if (strategy == "spawn") spec_of_programs(info)
+  connect_server(info, n, function() max(end - clock(), 0.01))
+  info
+}
+
+# Starts one node of such a server, which calls run(code, again), as start_programs() has it. The
+# value is its handle.
+start_next_program <- function(info, code, run, output, setup_timeout = 120) {
+  end <- clock() + setup_timeout
+  settings <- c(info$settings, list(nodes = 1, program = list(code = code, run = run)))
+  server <- info$server$handle
+  answer <- .Call(ffi_server_settings, server, settings, output)
+  if (!is.character(answer))
+    answer <- .Call(ffi_server_applied, server, answer, max(end - clock(), 0.01))
+  if (is.character(answer)) throw("start", paste("the nodes cannot be set up:", answer))
+  set_cluster(info, number = NULL)
+  node <- .Call(ffi_nodes_spawn, server, 1L, start_kind_of(info$strategy, "program"))
+  # one that has ended already is none that cannot be started
+  .Call(ffi_nodes_wait, node, max(end - clock(), 0.01))
+  i <- .Call(ffi_node_info, node[[1L]])
+  if (!is.null(i$refusal) || i$state == "starting") throw_fork_failed(info, node[[1L]], 1L, 1L)
+  node[[1L]]
+}
+
+is_program_server_alive <- function(info) {
+  .Call(ffi_server_info, info$server$handle)$state == "ready"
+}
+
+end_program_server <- function(info) {
+  if (is.null(info$server$own)) server_drop(info$server$key) else server_end(info$server)
+}
+
 stop_programs <- function(info) {
   .Call(ffi_nodes_stop, info$handles, 0, 5)
   if (!is.null(info$spec$own)) server_drop(info$server$key)

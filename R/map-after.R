@@ -34,8 +34,8 @@ tasks_of_args <- function(args) {
   list(args = args, given = given, after = after)
 }
 
-# Does the same for variables that the code names. They are variables of `frame` then, the environment of
-# its function, and arguments of function_of_values().
+# Does the same for variables that the code names. They are variables of `frame` then, the
+# environment of its function, and arguments of function_of_values().
 tasks_of_code <- function(code, env, frame, o) {
   values <- list()
   for (name in all.names(code, unique = TRUE)) {
@@ -99,6 +99,8 @@ fill_gap <- function(args, place, value) {
 # The job of the task has not begun. It waits for the others from then on.
 await_values <- function(t, task, o) {
   task$after <- o$after
+  is_across <- function(x) isTRUE(x$is_across) || !identical(x$scheduler, t)
+  if (any(vapply(o$after, is_across, NA))) task$is_across <- TRUE
   for (x in o$after) {
     if (!can_hand_on(x$scheduler, t)) ends_until(x, Inf)
     if (.Call(ffi_job_needs, task$job, x$job)) next

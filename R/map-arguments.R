@@ -19,6 +19,7 @@ map_arguments <- alist(
   .on_error = "stop",
   .max_memory = Inf,
   .priority = 0,
+  .needs = NULL,
   .fresh = FALSE,
   .journal = NULL,
   .journal_if_changed = "compute",
@@ -38,8 +39,8 @@ names(option_defaults) <- sub(".", "", names(option_defaults), fixed = TRUE)
 
 # These of them make sense for one task, too. Submitted tasks have them in this order.
 submit_arguments <- map_arguments[c(".globals", ".packages", ".seed", ".timeout", ".retries",
-                                    ".relay", ".max_memory", ".priority", ".fresh", ".journal", ".journal_sync",
-                                    ".journal_errors", ".pointers")]
+                                    ".relay", ".max_memory", ".priority", ".needs", ".fresh",
+                                    ".journal", ".journal_sync", ".journal_errors", ".pointers")]
 
 # A map that goes through the arguments `vectors`. `run` does what it does: a function without
 # arguments, whose body finds those of the map.

@@ -51,7 +51,7 @@ map_rows <- function(cl, frame, vectors, labels, walk) {
 # single element.
 map_elements <- function(cl, frame, elements, adapt, walk) {
   f <- as_task_function(frame$.f, frame$.env)
-  constants <- check_dots(eval(quote(list(...)), frame), f)
+  constants <- check_dots(dots_in(frame), f)
   constants <- c(constants, as.list(frame$.more))
   o <- c(task_options(given_options(frame)), list(called = called_as(frame)))
   o$reduce <- reduce_of(frame, o, walk)
@@ -142,6 +142,17 @@ check_dots <- function(dots, f) {
                             "a list of further constant arguments is `.more`"))
   }
   dots
+}
+
+# The further arguments of a function that is under way. One that is missing there stays so.
+dots_in <- function(frame) {
+  which <- lapply(seq_len(eval(quote(...length()), frame)), function(k) as.name(paste0("..", k)))
+  is_missing <- vapply(which, function(name) eval(call("missing", name), frame), NA)
+  if (!any(is_missing)) return(eval(quote(list(...)), frame))
+  values <- rep(list(quote(expr = )), length(which)) # nolint
+  values[!is_missing] <- lapply(which[!is_missing], eval, frame)
+  names(values) <- names(eval(quote(substitute(list(...))), frame))[-1L]
+  values
 }
 
 takes_argument <- function(f, name) {

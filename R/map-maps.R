@@ -135,6 +135,29 @@
 #'   other, with the random numbers that they have on a cluster. So `browser()`, `debug()` and
 #'   `options(error = recover)` work in `.f`. It sees all variables of the session. Limits,
 #'   `.retries`, `.fresh` and `.relay` make no difference; `.journal` and `.detach` are errors.
+#' @section What elements ask for: With `.needs = list(memory = "2 GB", cores = 4, gpu = 0.5)` an
+#'   element begins where the host of its node has all of that left. Each is one value for all
+#'   elements, or a vector with one an element.
+#'   * `memory`: number of bytes, or text such as `"2 GB"`. That much is expected of it at its peak,
+#'     and more where earlier elements had more, see *Memory that is short*.
+#'   * `cores`: whole number. So many threads are set in the libraries that its node has loaded
+#'     (OpenMP, OpenBLAS, MKL, \pkg{data.table}), and in the environment variables from which others
+#'     take them; they are put back afterwards. What has not asked for cores counts with one, and
+#'     waits for none. The last elements, when nothing else waits, share the cores that are free.
+#'     Where others of the map are about to end, by the times measured so far, such an element waits
+#'     for their cores, if it will be done sooner with them.
+#'   * Other names are kinds of units, as argument `resources` of [make_cluster()] says: a whole
+#'     number of them, or a part of one between 0 and 1. GPUs are found by themselves.
+#'
+#'   Units have names. [task_resources()] tells which an element has. Those of kind `gpu` are in
+#'   `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` and `ZE_AFFINITY_MASK` before any code of the map
+#'   runs on the node, its packages included. A library that has read such a variable before in the
+#'   same node may not read it again.
+#'
+#'   No unit is given twice. What an element waits for is kept for it: maps and tasks that came
+#'   later get none of it, and go on with what they ask for besides. When a node has died, what it
+#'   had is free, and its element gets units anew. What no host can ever meet is an error of class
+#'   `clutch_resources` before anything starts.
 #' @section Limits of memory: What counts for `.max_memory` is what `cluster_status()$memory` shows:
 #'   what a node has written, in memory or swap, and not what it shares with its fork server. What
 #'   garbage earlier elements left is collected before the next one begins. Where not even a new
@@ -190,10 +213,13 @@
 #'   a value there is the error (in typed vectors `NA`, in data frames nothing), and a warning of
 #'   class `clutch_failed` says how many there are.
 #' @param .max_memory number of bytes. A node that has more is ended, and its element fails.
-#' @param .priority number: while tasks of several maps and of [cluster_submit()] wait for nodes,
-#'   those with more are handed out first; with the same, those that came first. A task that has
-#'   begun goes on; one that waits at a node is taken back for one with more, from another host when
-#'   that has answered. Those with less wait as long as there are others.
+#' @param .priority whole number between -1000 and 1000: while tasks of several maps and of
+#'   [cluster_submit()] wait for nodes, those with more are handed out first; with the same, those
+#'   that came first. A task that has begun goes on; one that waits at a node is taken back for one
+#'   with more, from another host when that has answered. Those with less wait as long as there are
+#'   others.
+#' @param .needs named list: what an element asks for of the host of its node, see *What elements
+#'   ask for*.
 #' @param .fresh `TRUE`: each element finds the workspace of its node as it was before the map, see
 #'   *Fresh workspace*.
 #' @param .journal string: the file of a journal, see *Journal*. `NULL`: there is none.
@@ -242,6 +268,7 @@
 #'   * `clutch_journal_changed` (`parts`): with `.journal_if_changed = "error"`
 #'   * `clutch_pointer` (`path`, `object_class`): what travels is of use in this process only, see
 #'     [register_travel()]
+#'   * `clutch_resources` (`resource`, `asked`, `there`): `.needs` asks for more than any host has
 #'   * `clutch_argument`: an argument or option is of no use
 #'   * `clutch_stopped`: the cluster has been stopped
 #'
@@ -258,7 +285,8 @@
 #'   random-number package with many long streams and substreams. *Operations Research* 50,
 #'   1073-1075.
 #' @seealso [cluster_map2()], [cluster_pmap()], [cluster_imap()]; [cluster_submit()] for one
-#'   expression; [cluster_setup()], [cluster_trace()], [task_attempt()], [clutch-options]
+#'   expression; [task_resources()], [cluster_setup()], [cluster_trace()], [task_attempt()],
+#'   [clutch-options]
 #' @examples
 #' cl <- make_cluster(2)
 #' cluster_map(cl, 1:3, function(x, power) x^power, power = 2)

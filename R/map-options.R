@@ -15,7 +15,10 @@
 #'       task may take.}
 #'     \item{`clutch.max_memory`}{number of bytes, 1 or more; default `Inf`. How much memory a node
 #'       may have.}
-#'     \item{`clutch.priority`}{number; default 0. Which tasks are handed out first.}
+#'     \item{`clutch.priority`}{whole number between -1000 and 1000; default 0. Which tasks are
+#'       handed out first.}
+#'     \item{`clutch.needs`}{`NULL` (default), or named list. What each element or task asks for of
+#'       the host of its node, see [cluster_map()].}
 #'     \item{`clutch.retries`}{number, 0 or more; default 0. How often an element or task is tried
 #'       again when its node has died.}
 #'     \item{`clutch.relay`}{`"ordered"` (default), `"live"` or `"none"`; `TRUE` is `"ordered"` and
@@ -64,6 +67,12 @@
 #'       `TRUE`: what the control groups of the session and the machine have left. A size: that, and
 #'       no more than is left. `FALSE`: nobody looks. See section *Memory that is short* of
 #'       [cluster_map()]. Read when a map or task begins.}
+#'     \item{`clutch.polite`}{`TRUE` or `FALSE` (default). `TRUE`: on a machine that others use,
+#'       too, no more nodes of this session's clusters there compute than there are cores that the
+#'       others leave free, but always one of a cluster. Linux tells for how long processes have to
+#'       wait for a core (`/proc/pressure/cpu`): where that is more than a tenth of the time one
+#'       node less computes, where it is less than a fortieth one more, each half a second.
+#'       Elsewhere the load of the last minute decides. Read when a map or task begins.}
 #'     \item{`clutch.max_size`}{number of bytes, 0 or more; default 500e6. A function with its
 #'       environment, constants and variables that is larger gives a warning of class
 #'       `clutch_large`. What travels by shared memory does not count.}
@@ -108,6 +117,9 @@
 #'       for up to 100 microseconds for what is likely to come next, where processors are free: to
 #'       be woken takes as long. It is left off by itself where others want the processor. Read by
 #'       the session at each wait, by nodes when they are started.}
+#'     \item{`clutch.frozen`}{number, 0 or more; default 4 in interactive sessions, else 0. How many
+#'       copies of nodes are kept on each machine for [cluster_debug()], of elements that have
+#'       failed. Read whenever a map or task starts.}
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
 #'       background when the package is attached, so that the first cluster is ready at once. Read
 #'       by `library(clutch)`, where a value of no use is a warning of class `clutch_argument`.}
@@ -154,7 +166,8 @@ check_option <- function(name, x, what) {
     relay = check_relay(x, what),
     on_error = check_choice(x, what, c("stop", "continue")),
     max_memory = check_limit_of_memory(x, what),
-    priority = check_finite(x, what),
+    priority = check_priority(x, what),
+    needs = if (!is.null(x)) check_needs(x, what),
     fresh = check_flag(x, what),
     journal = check_one(x, what, is_filled, "the name of a file"),
     journal_if_changed = check_choice(x, what, c("compute", "error")),
@@ -177,9 +190,9 @@ check_limit_of_memory <- function(x, what) {
   if (is.finite(x)) x else 0
 }
 
-check_finite <- function(x, what) {
-  if (is_number(x) && is.finite(x)) return(as.double(x))
-  has_to_be(what, "a number")
+check_priority <- function(x, what) {
+  if (is_number(x) && abs(x) <= 1000 && x == trunc(x)) return(as.double(x))
+  has_to_be(what, "a whole number between -1000 and 1000")
 }
 
 # 0: as the times say.
@@ -256,6 +269,8 @@ task_options <- function(given = NULL, taken = map_options) {
     o$handler <- o$relay
     o$relay <- "handler"
   }
+  o["asked"] <- list(o$needs)
+  o["needs"] <- list(NULL) # what the code needs, once it is known
   if (is.null(o$journal)) {
     o["seed"] <- list(stream_of_seed(o$seed))
   } else {

@@ -86,6 +86,7 @@ run_plain_map <- function(cl, elements, f, code) {
   on.exit(.Call(ffi_job_end, job, 0.08))
   values <- .Call(ffi_map_values, job)
   if (!is.null(values)) return(values)
+  .Call(ffi_job_keep, job, list(f, NULL, list(globals = globals), elements, NULL))
   finish_map(info_of(cl)$tasks, job, elements, checked_defaults, no_bar)
 }
 
@@ -133,7 +134,8 @@ stop_map <- function(t, job, f, known, shown, o, bar) {
   k <- which.min(f$element)
   element <- f$element[[k]]
   if (o$relay == "ordered") relay_failed(t, job, shown, element, bar)
-  stop(task_error(t, f, k, .Call(ffi_job_values, job)$values[[element]]))
+  value <- .Call(ffi_job_values, job)$values[[element]]
+  stop_in_frames(task_error(t, f, k, value, work = work_of(job)))
 }
 
 # The failures known when all before the first of them has ended, or 20 ms after it was known: which
@@ -160,9 +162,10 @@ map_values <- function(t, job, n, failures) {
   # or NULL would stand for a value that was lost
   if (.Call(ffi_job_ready, job) < n) throw("memory", "not enough memory for the results")
   values <- .Call(ffi_job_values, job)$values
+  work <- if (length(failures$element)) work_of(job)
   for (k in seq_along(failures$element)) {
     element <- failures$element[[k]]
-    values[[element]] <- task_error(t, failures, k, values[[element]])
+    values[[element]] <- task_error(t, failures, k, values[[element]], work = work)
   }
   values
 }

@@ -31,11 +31,11 @@
 #'   while there is nothing to do, and is not in a forked child of the session. On systems other
 #'   than Linux it looks every 2 ms whether something has come, while tasks are under way.
 #' @section Values of other tasks: A task can be an argument of another one: as a variable that
-#'   `expr` names, or in `args`; also in a plain list, as in
-#'   `cluster_submit(cl, do.call(rbind, tasks))`. The task gets its value. `cluster_submit()` returns at once all the same: the task waits until
-#'   it has all values, of tasks of this cluster or of others. That needs no word of the session,
-#'   and in the session no object is made of a value for that: large vectors go from node to node in
-#'   shared memory.
+#'   `expr` names, or in `args`; also in a plain list, as in `cluster_submit(cl, do.call(rbind,
+#'   tasks))`. The task gets its value. `cluster_submit()` returns at once all the same: the task
+#'   waits until it has all values, of tasks of this cluster or of others. That needs no word of the
+#'   session, and in the session no object is made of a value for that: large vectors go from node
+#'   to node in shared memory.
 #'
 #'   Where one of these tasks fails or is cancelled, that is the error of the task, too: the same
 #'   condition. A task keeps those whose values it needs until it was collected, so these are not
@@ -55,10 +55,11 @@
 #'   packages that it needs travel with it.
 #' @param args list: the arguments of `f`. They travel as values: an expression in it is not
 #'   evaluated. In place of a task its value is used, see *Values of other tasks*.
-#' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory,.priority,.fresh,.pointers as
-#'   in [cluster_map()]; the session's options replace the defaults, see [clutch-options]. A list given
-#'   as `.globals` is used in place of what would be found. For `.relay`, `"live"` is as
+#' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory,.priority,.needs as in
+#'   [cluster_map()]; the session's options replace the defaults, see [clutch-options]. A list
+#'   given as `.globals` is used in place of what would be found. For `.relay`, `"live"` is as
 #'   `"ordered"`.
+#' @param .fresh,.pointers as in [cluster_map()].
 #' @param .journal,.journal_sync,.journal_errors as in [cluster_map()], section *Journal*. The task
 #'   is known by its expression and all that travels with it.
 #' @param .label string: a name for the task, in errors and when it is printed. By default the

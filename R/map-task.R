@@ -49,11 +49,12 @@ outcome_of <- function(x) {
   failures <- .Call(ffi_job_failures, x$job, 0)
   value <- answer$values[[1L]]
   x$log <- answer$logs[[1L]]
+  work <- if (length(failures$element)) work_of(x$job)
   .Call(ffi_job_end, x$job, 0)
   if (isTRUE(x$cancelled)) return(list(error = cancelled_error(x)))
   if (!length(failures$element)) return(list(value = value))
   if (is.na(failures$cause)) return(list(error = error_of_needed(x$after)))
-  list(error = task_error(x$scheduler, failures, 1L, value, label_of(x)))
+  list(error = task_error(x$scheduler, failures, 1L, value, label_of(x), work))
 }
 
 # The error of the first of these tasks that has failed.
@@ -78,8 +79,28 @@ check_task <- function(x) {
 # Works for at most so many seconds, or until there is something new of this task. What its node
 # sends at once (conditions of class "immediateCondition") is relayed at once.
 step_for_task <- function(x, seconds) {
+  if (isTRUE(x$is_across)) {
+    step_for_others(x)
+    seconds <- min(seconds, 0.01)
+  }
   task_step(x$scheduler, x$job, seconds, 0)
   relay_queue(x$scheduler, x$job)
+}
+
+# Tasks of other clusters, whose values it needs in turn: a step of its own cluster is none of theirs.
+step_for_others <- function(x) {
+  left <- x$after
+  stepped <- list(x$scheduler)
+  while (length(left)) {
+    other <- left[[1L]]
+    left <- left[-1L]
+    if (!is.null(outcome(other))) next
+    if (isTRUE(other$is_across)) left <- c(left, other$after)
+    if (any(vapply(stepped, identical, NA, other$scheduler))) next
+    stepped <- c(stepped, list(other$scheduler))
+    task_step(other$scheduler, other$job, 0, 0)
+    relay_queue(other$scheduler, other$job)
+  }
 }
 
 # One turn for any of these tasks: returns when there may be something new.
@@ -187,7 +208,7 @@ deliver <- function(x) {
     if (!is.null(x$log)) relay_log(x$scheduler, x$log)
     x$log <- NULL
   }
-  if (!is.null(x$outcome$error)) stop(x$outcome$error)
+  if (!is.null(x$outcome$error)) stop_in_frames(x$outcome$error)
   x$outcome$value
 }
 

@@ -74,7 +74,8 @@ node_end <- function() {
     }
   })
   if (.Call(ffi_node_closed)) quit(save = "no", status = 74L, runLast = FALSE) # see how_ended()
-  # an R of its own removes its temporary folder
+  # an R of its own removes its temporary folder, but no sockets in it
+  if (isTRUE(the_node$joined)) .Call(ffi_remove_folder, file.path(tempdir(), "frozen"))
   if (isTRUE(the_node$joined)) quit(save = "no", runLast = FALSE)
   .Call(ffi_node_end)
 }

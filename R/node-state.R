@@ -1,5 +1,6 @@
 # This file puts back what the tasks of a job have changed of a node's R: options, environment
-# variables, the working directory, the locale, where messages go, the kind of random numbers.
+# variables, the working directory, the locale, where messages go, graphics devices, the kind of
+# random numbers.
 # src/r/node/job-state.c has found out that something has changed.
 
 # `s`: as it was before the job.
@@ -11,6 +12,9 @@ state_put_back <- function(s) {
   if (!identical(getwd(), s$folder) && !is.null(s$folder)) try(setwd(s$folder), silent = TRUE)
   if (!identical(Sys.getlocale(), s$locale$all)) locale_put_back(s$locale)
   seed_put_back(s$seed)
+  for (device in setdiff(grDevices::dev.list(), s$devices)) {
+    try(grDevices::dev.off(device), silent = TRUE) # its file may be gone
+  }
   setTimeLimit()
 }
 

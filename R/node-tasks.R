@@ -4,7 +4,7 @@
 
 # The parts of a job's description, see src/core/wire/task-message.h.
 job_parts <- c("fun", "more", "globals", "attach", "load", "order", "packages", "relay", "live",
-               "warn", "fresh", "travel", "given")
+               "warn", "fresh", "travel", "frozen", "given")
 
 # Packages are attached, globals are put into the workspace. `x`: the description; NULL: there is
 # none; or a failure to read it. list(problem, before): a condition, or NULL; what node_restore()
@@ -72,6 +72,7 @@ put_back <- function(name, value) {
 on_error <- function(e) {
   if (is.null(.Call(ffi_node_at_task))) return()
   the_node$calls <- tryCatch(task_calls(sys.calls()), error = function(e) NULL)
+  freeze(e)
 }
 
 # Time is up, or a user has sent a signal. No second one is heard until the calls are text.
@@ -80,6 +81,8 @@ on_interrupt <- function(c) {
   if (is.null(.Call(ffi_node_at_task))) return()
   calls <- sys.calls()
   the_node$calls <- suspendInterrupts(tryCatch(stack_lines(calls), error = function(e) NULL))
+  freeze(simpleCondition("time is up"), late = TRUE)
+  the_node$calls <- c(the_node$calls, told_of_copy())
 }
 
 # Tells whether R reads an environment of a package from disk: lazyLoad() registers it empty, and
@@ -91,6 +94,15 @@ is_loading <- function(n) {
     if (identical(names(formals(f)), "n") && "lazyLoadDBfetch" %in% all.names(body(f))) return(TRUE)
   }
   FALSE
+}
+
+# The calls of a task whose time is up go to the session as lines of text: the copy as one more.
+told_of_copy <- function() {
+  frozen <- the_node$frozen
+  if (is.null(frozen)) return(NULL)
+  the_node$frozen <- NULL
+  .Call(ffi_frozen_taken)
+  paste("\001frozen", frozen$pid, frozen$key, frozen$path)
 }
 
 on_message <- function(c) {
@@ -135,8 +147,11 @@ task_calls <- function(calls) {
 task_failure <- function(e) {
   calls <- the_node$calls
   the_node$calls <- NULL
+  frozen <- the_node$frozen
+  the_node$frozen <- NULL
+  if (!is.null(frozen)) .Call(ffi_frozen_taken)
   failure <- list(cond = .Call(ffi_work_slim, e), calls = calls, text = message_of(e),
-                  lacks = the_node$lacks)
+                  lacks = the_node$lacks, frozen = frozen)
   structure(failure, class = "clutch_task_failure")
 }
 

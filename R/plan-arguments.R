@@ -19,7 +19,7 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 # The arguments of make_cluster() in the form that launchers take: a list. `options` is what was in
 # the dots, `arguments` the names of the others.
 check_request <- function(spec, strategy, packages, outfile, env, options, rscript_args,
-                          setup_timeout, arguments) {
+                          setup_timeout, arguments, idle = NULL) {
   request <- check_options(options, arguments)
   by_default <- identical(strategy, strategies)
   strategy <- check_choice(strategy, "`strategy`", strategies)
@@ -31,15 +31,73 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
     check_options_of_hosts(spec, names(options))
     request$launch <- spec
   }
-  request$hosts <- check_hosts(spec)
+  bounds <- check_bounds(spec, idle)
+  request$first <- bounds$least
+  request$idle <- bounds$idle
+  request$hosts <- check_hosts(if (is.null(bounds)) spec else bounds$most)
   request$by_default <- by_default
   request$strategy <- if (by_default) default_strategy(request) else strategy
   request$packages <- check_strings(packages, "`packages`")
   request$rscript_args <- check_strings(rscript_args, "`rscript_args`")
+  if (!is.null(bounds)) check_strategy_of_bounds(request)
   request$env <- check_env(env)
   request$outfile <- check_outfile(outfile)
   request$setup_timeout <- check_positive_time(setup_timeout, "`setup_timeout`")
   request
+}
+
+# The value is the size of a cluster that grows: list(least, most, idle). NULL: it keeps its size.
+check_bounds <- function(spec, idle) {
+  bounds <- if (is.numeric(spec) && length(spec) > 1L) bounds_of(spec)
+  if (is.null(bounds)) {
+    if (is.null(idle)) return(NULL)
+    throw("argument", "`idle` is for a cluster that grows and shrinks: make_cluster(c(2, 16))")
+  }
+  most <- if (is.finite(bounds[[2L]])) bounds[[2L]] else max(bounds[[1L]], available_cores())
+  idle <- if (is.null(idle)) 60 else check_seconds(idle, "`idle`")
+  list(least = as.integer(bounds[[1L]]), most = most, idle = idle)
+}
+
+check_strategy_of_bounds <- function(request) {
+  if (request$strategy %in% c("fork_server", "spawn")) return(invisible())
+  text <- "a cluster that grows is of strategy \"fork_server\" or \"spawn\", and not \"%s\""
+  throw("argument", sprintf(text, request$strategy))
+}
+
+# The kinds of units that a host has, by name: names of units; and `cores`, a number. NULL: nothing
+# is said.
+check_resources <- function(x) {
+  if (is.null(x)) return(NULL)
+  form <- "a named list such as list(gpu = 0:3, licence = 2)"
+  if (is.atomic(x) && !is.null(names(x))) x <- as.list(x)
+  is_named <- is.list(x) && !is.object(x) && (!length(x) || !is.null(names(x)))
+  if (!is_named || anyDuplicated(names(x))) has_to_be("`resources`", form)
+  bad <- names(x)[!grepl("^[A-Za-z][A-Za-z0-9_.]*$", names(x))]
+  if (length(bad)) has_to_be("`resources`", paste0(form, ", and '", bad[[1L]], "' is no name"))
+  if ("memory" %in% names(x)) {
+    throw("argument", "`resources` has no memory: see option clutch.memory in ?clutch_options")
+  }
+  if (sum(names(x) != "cores") > 8L) throw("argument", "`resources` has more than 8 kinds of units")
+  Map(check_units, x, names(x))
+}
+
+check_units <- function(x, kind) {
+  what <- sprintf("`resources$%s`", kind)
+  is_count <- is.numeric(x) && length(x) == 1L
+  if (kind == "cores" || is_count) {
+    least <- if (kind == "cores") 1 else 0
+    ok <- is_count && is.finite(x) && x >= least && x == floor(x)
+    if (!ok) has_to_be(what, sprintf("a whole number, %g or more", least))
+    if (kind == "cores") return(as.integer(min(x, 1e6)))
+    x <- seq_len(min(x, 1000)) - 1L
+  }
+  ok <- (is.numeric(x) || is.character(x)) && !anyNA(x) && !anyDuplicated(x)
+  units <- if (ok) trimws(format(x, scientific = FALSE, trim = TRUE))
+  if (!ok || !all(grepl("^[^,=[:space:]]+$", units))) {
+    has_to_be(what, "how many there are, or names, each once, without commas and spaces")
+  }
+  if (length(units) <= 256L) return(units)
+  throw("argument", sprintf("%s has more than 256 units", what))
 }
 
 check_env <- function(env) {
@@ -156,7 +214,8 @@ check_hosts <- function(spec) {
     return(lapply(spec, check_host))
   }
   if (!is_number(spec, 1) || is.infinite(spec) || spec != floor(spec)) {
-    has_to_be("`spec`", "a number of nodes, 1 or more, or a name of a host for each node")
+    has_to_be("`spec`", paste("a number of nodes, 1 or more, the least and the most, as c(2, 16),",
+                              "or a name of a host for each node"))
   }
   if (spec > 65536) {
     throw("limit", sprintf("%.0f nodes are more than a cluster can have (65536)", spec))

@@ -23,6 +23,7 @@ new_record <- function(plan) {
     setup = NULL, # what cluster_setup() has said, see setup_of()
     session_libraries = .libPaths(), # of which the nodes were told
     source = NULL, # which copies of packages they were told of, see task-source.R
+    resources = NULL, # what its hosts have to hand out, see resources_of()
     stopped = NULL, # numbers of the nodes that were stopped
     lost_servers = NULL, # how earlier fork servers of its nodes ended, by pid as text
     by_killer = NULL, # by number as text: whether the out-of-memory killer has ended that node
@@ -91,14 +92,34 @@ nodes_at_start <- function(info) {
   if (is.null(info$plan$first)) length(info$hosts) else info$plan$first
 }
 
+# Tells whether nodes of this machine come and go with its work, by its tasks.
+grows_here <- function(info) {
+  !is.null(info$plan$first) && is.null(info$remote) && !is.null(info$tasks)
+}
+
+# Numbers of the nodes that are there with the work, besides the first ones.
+grown_nodes <- function(info) {
+  if (grows_here(info)) .Call(ffi_tasks_grown, info$tasks$ptr) else integer()
+}
+
+# The handles of all nodes that are there, and of others.
+handles_now <- function(info) {
+  grown_nodes(info)
+  info$handles
+}
+
 # The nodes of `cl`; of a cluster that grows also those that have come later, if `cl` is all of it.
 nodes_there <- function(cl) {
   nodes <- unclass(cl)
   info <- if (length(nodes)) info_of(cl)
   if (is.null(info$plan$first) || length(nodes) < info$plan$first) return(nodes)
-  r <- info$tasks$resize
-  hosts <- setdiff(which(r$at == "there"), info$host_of[seq_len(info$plan$first)])
-  c(nodes, lapply(which(info$host_of %in% hosts), function(rank) node_of_plan(info, rank)))
+  later <- if (is.null(info$remote)) {
+    grown_nodes(info)
+  } else {
+    there <- which(info$tasks$resize$at == "there")
+    which(info$host_of %in% setdiff(there, info$host_of[seq_len(info$plan$first)]))
+  }
+  c(nodes, lapply(later, function(rank) node_of_plan(info, rank)))
 }
 
 # How many there may be.

@@ -13,9 +13,13 @@ new_plan <- function(request, ..., launcher) { # behind the dots: it is not `lau
     # names, one for each node
     hosts = vapply(request$hosts, function(h) h$host, ""),
     # number of nodes with which the cluster starts, and which `cl` has, if it may have more with
-    # the work, see slurm-resize.R; NULL: it has all
+    # the work, see slurm-resize.R and task-grow.R; NULL: it has all
     first = NULL,
+    # of nodes on this machine that come and go with the work: seconds without any until they end
+    idle = NULL,
     packages = request$packages,
+    # what a host has to hand out, as from check_resources(); NULL: nothing was said
+    resources = request$resources,
     outfile = path.expand(request$outfile),
     # where nodes of this machine find packages; NULL: they find them by themselves
     libraries = libraries_for(request),

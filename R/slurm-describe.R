@@ -171,18 +171,17 @@ check_bounds_only <- function(hosts, submit) {
 slurm_bounds <- function(nodes, each) {
   if (is.null(each)) each <- 1L
   check_one(each, "`each`", is_whole, "a number of nodes, 1 or more")
-  n <- length(nodes)
-  are_bounds <- n >= 2L && is_whole(nodes) && (n == 2L || all(diff(nodes) == 1)) &&
-    nodes[[1L]] <= nodes[[n]]
-  if (!are_bounds) {
+  bounds <- bounds_of(nodes)
+  if (is.null(bounds) || is.infinite(bounds[[2L]])) {
     text <- "`nodes` has to be the least and the most nodes, 1 or more, as c(10, 200) or 10:200"
-    throw("argument", if (n == 1L) paste0(text, "; a number that stays is `hosts`") else text)
+    if (length(nodes) == 1L) text <- paste0(text, "; a number that stays is `hosts`")
+    throw("argument", text)
   }
-  least <- ceiling(nodes[[1L]] / each)
-  most <- floor(nodes[[n]] / each)
+  least <- ceiling(bounds[[1L]] / each)
+  most <- floor(bounds[[2L]] / each)
   if (most < least) {
     text <- "`nodes`: no number of hosts with %d nodes each has %.0f to %.0f nodes"
-    throw("argument", sprintf(text, as.integer(each), nodes[[1L]], nodes[[n]]))
+    throw("argument", sprintf(text, as.integer(each), bounds[[1L]], bounds[[2L]]))
   }
   list(hosts = as.integer(most), least = as.integer(least), each = as.integer(each))
 }

@@ -1,8 +1,9 @@
 # Errors of tasks.
 
 # The error of number `k` of ffi_job_failures(), of class "clutch_task_error". `value`: what the
-# node said, if anything. `label`: what the task is called; NULL: it is an element of a map.
-task_error <- function(t, failures, k, value, label = NULL) {
+# node said, if anything. `label`: what the task is called; NULL: it is an element of a map. `work`:
+# of work_of(), see task-failed.R.
+task_error <- function(t, failures, k, value, label = NULL, work = NULL) {
   f <- lapply(failures, `[[`, k)
   if (f$node == 0L) f$node <- NA_integer_
   f$what <- if (is.null(label)) sprintf("element %.0f", f$element) else label
@@ -16,7 +17,7 @@ task_error <- function(t, failures, k, value, label = NULL) {
     error = task_value_error(f, value)
   )
   remember_error(t, e)
-  e
+  if (is.null(work)) e else with_work(e, work, copy_of(t, f, value))
 }
 
 # How many errors of each class there were, and what the first says: for cluster_report().
@@ -35,10 +36,14 @@ new_task_error <- function(f, class, text, ...) {
 
 task_timeout_error <- function(f) {
   stack <- if (!is.na(f$stack)) strsplit(f$stack, "\n", fixed = TRUE)[[1L]]
+  stack <- without_copy(stack)
   text <- sprintf("%s%s%s took longer than `.timeout` allows%s", f$what, f$at, f$again,
                   last_calls_text(stack))
   new_task_error(f, "clutch_task_timeout", text, stack = stack)
 }
+
+# See copy_of().
+without_copy <- function(lines) lines[!startsWith(as.character(lines), FROZEN_LINE)]
 
 # "; it was in h(z), called by g(y), called by f(x)": at most three, and not the function of the job
 # itself.
@@ -78,7 +83,7 @@ task_value_error <- function(f, value) {
   text <- if (is.character(value$text)) value$text else message_of(cond)
   text <- sprintf("%s%s%s failed%s: %s%s", f$what, f$at, f$again, where, text,
                   failure_hint(text, value$lacks))
-  new_task_error(f, NULL, text, parent = cond, calls = value$calls, node_call = call)
+  new_task_error(f, NULL, text, parent = cond, calls = without_copy(value$calls), node_call = call)
 }
 
 quoted_call <- function(call) sQuote(deparse(call, nlines = 1L)[[1L]], FALSE)
@@ -101,10 +106,11 @@ failure_hint <- function(text, lacks) {
 
 # An object that the session has and the node has not.
 missing_hint <- function(text) {
-  missing <- "^(object '(.*)' not found|could not find function \"(.*)\")$"
+  missing <- paste0("^(object '(.*)' (of mode '[a-z]+' was )?not found|",
+                    "could not find function \"(.*)\")$")
   found <- regmatches(text, regexec(missing, text))[[1L]]
   if (!length(found)) return(hint_for_text(text))
-  hint_for_name(paste0(found[[3L]], found[[4L]]))
+  hint_for_name(paste0(found[[3L]], found[[5L]]))
 }
 
 # A map goes on when elements fail. `values`: of all `n`; `failed`: numbers of those that did.

@@ -25,15 +25,20 @@ death_cause <- function(d, death) {
 hear_of_notes <- function(t) {
   notes <- .Call(ffi_tasks_notes, t$ptr)
   if (is.null(notes)) return(invisible())
+  if ("grown" %in% notes$kind) handles_now(t$info)
   is_of_host <- notes$kind %in% c("cut", "resume")
   for (k in which(!is_of_host)) tell_note(t, lapply(notes, `[[`, k))
   if (any(is_of_host)) tell_cuts(t, lapply(notes, `[`, is_of_host))
+  if ("grown" %in% notes$kind) warn_of_growth(t)
 }
 
 tell_note <- function(t, n) {
   switch(n$kind,
     idle = tell_event("stop", t$info, text = "nobody has used its nodes", at = n$at,
-                      nodes = length(t$info$handles)),
+                      nodes = nodes_at_start(t$info)),
+    grown = tell_event("start", t$info, n$node, "a node has come", at = n$at),
+    shrunk = tell_event("stop", t$info, n$node, "there was nothing to do for it", at = n$at),
+    not_grown = tell_event("start", t$info, n$node, "it could not start", at = n$at, ok = FALSE),
     limit = tell_event("limit", t$info, n$node, "took longer than `.timeout` allows", at = n$at,
                        limit = "time", job = n$job, element = n$element, attempt = n$attempt),
     retry = tell_event("retry", t$info, n$node, retry_text(t, n), at = n$at, job = n$job,

@@ -10,7 +10,11 @@ tasks_of <- function(cl) {
     throw("argument", paste("nodes of base R (node = \"psock\") do not know tasks:",
                             "use them with the functions of package parallel"))
   }
-  if (is.null(info$tasks)) set_cluster(info, tasks = tasks_new(info))
+  if (is.null(info$tasks)) {
+    new <- tasks_new(info)
+    set_cluster(info, tasks = new)
+    new$manager <- manager_of(new)
+  }
   t <- info$tasks
   ranks <- .Call(ffi_tasks_attach_all, t$ptr, cl)
   t$ranks <- if (is.null(ranks)) attach_or_replace(t, cl) else ranks
@@ -39,6 +43,7 @@ tasks_new <- function(info) {
     ptr = .Call(ffi_tasks_new, info$handles, grace, most),
     ranks = NULL, # of the nodes that were given last, see tasks_of()
     manager = NULL, # see manager_of()
+    grow_again = 0, # by clock(): not tried to make growth possible before, see task-grow.R
 
     # compiled code checks whether R has something to see to: src/r/tasks/task-submit.c
     has_attached = FALSE, # packages, for some job
@@ -52,6 +57,7 @@ tasks_new <- function(info) {
     death_log = list(), # the last deaths of nodes: see remember_death()
     problem = NULL, # the last that went wrong with a new node or host, as text
     errors = NULL, # of elements, see counted()
+    copies = NULL, # folders of frozen copies on this machine, see task-failed.R
     warnings = NULL, # of elements, see counted()
 
     # while R is idle, see task-idle.R:
@@ -62,7 +68,6 @@ tasks_new <- function(info) {
   list2env(fields, t)
   lockEnvironment(t)
   .Call(ffi_tasks_show, t$ptr, info$view)
-  t$manager <- manager_of(t)
   t
 }
 
@@ -73,6 +78,7 @@ tasks_new <- function(info) {
 #   await(t, seconds)        no node is there: waits for a host. FALSE: none is to be expected
 #   may_come_again(t, rank)  whether another host is to come for a node whose host has ended
 manager_of <- function(t) {
+  if (grows_here(t$info)) return(manage_growth(t))
   attend <- launcher_of(t$info)$attend
   if (!is.null(attend)) attend(t)
 }
@@ -92,6 +98,7 @@ attach_node <- function(t, rank) {
 # R/task-job-label.R.
 job_new <- function(t, fun, elements, more, needs, o) {
   on_way <- NULL
+  work <- list(fun, more, needs, elements, o$packages) # see task-failed.R
   if (isTRUE(needs$has_pointer)) {
     on_way <- on_their_way(fun, elements, more, needs$globals, o$pointers)
     elements <- on_way$elements
@@ -114,19 +121,31 @@ job_new <- function(t, fun, elements, more, needs, o) {
     warn_on_nodes(),
     if (o$fresh) TRUE,
     on_way$travel,
+    copies_wanted(o$timeout > 0),
     o$given
   )
   forget_deaths(t)
   set_memory_budget()
+  set_politeness()
+  asked <- needs_of_job(t, o$asked, if (!is.null(elements)) length(elements))
   handler <- if (o$relay == "handler") handler_of(o$handler)
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory, o$priority)
   only <- if (length(t$ranks) < nodes_at_start(t$info)) as.integer(t$ranks)
-  job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only)
+  job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only, asked)
+  .Call(ffi_job_keep, job, work)
   if (!is.null(handler)) .Call(ffi_job_hear, job, handler)
   if (!is.null(o$called)) .Call(ffi_job_name, job, o$called[[1L]], o$called[[2L]])
   if (.Call(ffi_job_size, job) > o$max_size) warn_size(job, fun, more, needs$globals, o$max_size)
   if (o$max_memory > 0) warn_unlimited(t)
   job
+}
+
+# How many copies of nodes that have failed are kept, and whether of elements whose time is up, too:
+# see node-frozen.R. NULL: none. Without a user at a prompt nobody would look at them.
+copies_wanted <- function(has_limit) {
+  most <- getOption("clutch.frozen", if (interactive()) 4 else 0)
+  if (!is_number(most, 0)) has_to_be(option_text("clutch.frozen"), "a number, 0 or more")
+  if (most >= 1) as.integer(c(min(most, 1000), has_limit))
 }
 
 # So many functions that were compiled here are kept. One that is used again is the same object, and

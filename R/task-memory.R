@@ -4,6 +4,9 @@
 # Compiled code is told what option `clutch.memory` says, whenever a job is made.
 set_memory_budget <- function() .Call(ffi_memory_budget, memory_budget(getOption("clutch.memory")))
 
+# It is told, too, whether the session leaves cores to others: see src/core/tasks/cores.c.
+set_politeness <- function() .Call(ffi_polite, option_flag("clutch.polite", FALSE))
+
 # Number of bytes; 0: what the system has left; -1: nobody looks at memory.
 memory_budget <- function(x) {
   if (is.null(x) || isTRUE(x)) return(0)
@@ -63,9 +66,11 @@ held_nodes <- function(info) {
 }
 
 shortage_text <- function(use) {
-  text <- paste("for %.1f s memory was short: nodes had up to %s each, and there are %s for all.",
+  # tasks that ask for memory may not have been looked at
+  peak <- if (use$peak > 0) sprintf("nodes had up to %s each, and ", mb(use$peak)) else ""
+  text <- paste("for %.1f s memory was short: %sthere are %s for all.",
                 "On average %.1f tasks were at work meanwhile")
-  sprintf(text, use$short, mb(use$peak), mb(use$limit), use$went)
+  sprintf(text, use$short, peak, mb(use$limit), use$went)
 }
 
 mb <- function(bytes) sprintf("%.0f MB", bytes / 1e6)

@@ -6,6 +6,13 @@
 setup_of <- function(info) if (!is.null(info$setup)) .Call(ffi_weak_value, info$setup)
 set_setup <- function(info, setup) {
   set_cluster(info, setup = .Call(ffi_weak_new, info, setup))
+  if (grows_here(info)) tell_calls(info)
+}
+
+# New nodes call this first, where they come without R: see core/tasks/grow.c.
+tell_calls <- function(info) {
+  calls <- lapply(setup_of(info), function(s) list(s$fun, list(s$arg)))
+  .Call(ffi_tasks_calls, info$tasks$ptr, calls)
 }
 
 # Has a node call a function when it has done what it is at, whatever comes of it. FALSE: it is not
@@ -26,7 +33,7 @@ tell_libraries <- function(info) {
   paths <- .libPaths()
   set_cluster(info, session_libraries = paths, source = NULL) # whose libraries come first
   if (is.null(info$plan$libraries)) return(invisible())
-  for (handle in info$handles) tell_handle(handle, libraries_here, list(paths))
+  for (handle in handles_now(info)) tell_handle(handle, libraries_here, list(paths))
   others <- Filter(function(s) !isTRUE(s$libraries), setup_of(info))
   set_setup(info, c(list(list(fun = libraries_here, arg = paths, libraries = TRUE)), others))
   invisible()

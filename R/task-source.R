@@ -17,7 +17,7 @@ tell_source <- function(info) {
   told <- lapply(source$packages, if (sees_files(info)) library_told else files_told)
   told <- told[lengths(told) > 0L]
   if (!length(told) && !knows_copies(info)) return(invisible())
-  for (handle in info$handles) tell_handle(handle, source_here, list(told))
+  for (handle in handles_now(info)) tell_handle(handle, source_here, list(told))
   others <- Filter(function(s) !isTRUE(s$source), setup_of(info))
   set_setup(info, c(list(list(fun = source_here, arg = told, source = TRUE)), others))
   invisible()

@@ -129,6 +129,7 @@ MOST_DEATHS_IN_A_ROW <- 3L
 MOST_TOO_LARGE_IN_A_ROW <- 2L
 
 replace_or_give_up <- function(t, d, how) {
+  if (comes_and_goes(t, d$index)) return(invisible())
   if (is.null(t$deaths_in_a_row)) t$deaths_in_a_row <- integer(length(t$info$handles))
   n <- if (d$has_begun) 0L else t$deaths_in_a_row[[d$index]] + 1L
   t$deaths_in_a_row[[d$index]] <- n

@@ -16,7 +16,8 @@
 #' A second call opens the same page again. Where the observer was killed, it starts a new one at
 #' the same address.
 #'
-#' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
+#' @param cl cluster made by [make_cluster()], or the handle of a detached map, see
+#'   [cluster_jobs()]. `NULL`: the session's own, see [own-cluster].
 #' @param open `TRUE` or `FALSE`. Whether to open the page: in the pane of an IDE which has one
 #'   (`getOption("viewer")`), else in the browser of [browseURL()]. Where there is no browser the
 #'   address is shown instead. By default pages open in interactive sessions.
@@ -31,8 +32,10 @@
 #' * `clutch_package`: package \pkg{httpuv} is not installed. [cluster_top()] needs none.
 #' * `clutch_socket_in_use`: another program listens at `port`.
 #' * `clutch_argument`: an argument is of no use.
-#' * `clutch_stopped`: the cluster was stopped.
-#' * `clutch_limit`: there is no memory, or no private folder, for an observer.
+#' * `clutch_stopped`: the cluster was stopped, or the detached map has ended, has not begun, or is
+#'   at work on another machine.
+#' * `clutch_limit`: there is no memory, or no private folder, for an observer; or a detached map
+#'   has no fork server.
 #'   ```
 #'   tryCatch(cluster_dashboard(cl, port = 8080), clutch_socket_in_use = conditionMessage)
 #'   ```
@@ -51,36 +54,58 @@ cluster_dashboard <- function(cl = NULL, open = interactive(), port = 0) {
   is_port <- function(x) is.numeric(x) && x %in% 0:65535
   check_needed(port, "`port`", is_port, "a whole number from 0 to 65535; 0: a free one")
   need_httpuv()
-  cl <- cluster_or_own(cl)
-  if (cluster_is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
-  info <- info_of(cl)
-  page <- serve_page(cl, info$dashboard, port)
-  set_cluster(info, dashboard = page$kept)
+  page <- if (is_job(cl)) page_of_job(cl, port) else page_of_cluster(cluster_or_own(cl), port)
   x <- structure(list(url = page$url, port = page$port), class = "clutch_dashboard")
   if (open) open_page(x, page$ticket)
   invisible(x)
 }
 
+page_of_cluster <- function(cl, port) {
+  if (cluster_is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
+  info <- info_of(cl)
+  page <- serve_page(function() observer_of(cl), info$dashboard, port)
+  set_cluster(info, dashboard = page$kept)
+  page
+}
+
+# The page ends with the runner, or when this session has no use of the handle any more.
+page_of_job <- function(job, port) {
+  page <- serve_page(function() observer_of_job(job), job$dashboard, port)
+  job$dashboard <- page$kept
+  page
+}
+
+observer_of_job <- function(job) {
+  found <- find_clusters_of_job(job)
+  for (o in found[-1L]) close_observer(o)
+  if (is.null(found[[1L]]$socket)) {
+    throw("limit", sprintf("the map '%s' has no fork server to serve a page: see cluster_top()",
+                           job$job$name))
+  }
+  found[[1L]]
+}
+
 # Asks the observer that was asked before, if it is there and at that port, or a new one.
-# `kept`: list(observer, port, token) of the call before, or NULL.
-serve_page <- function(cl, kept, port) {
+# `observer`: a function that makes one. `kept`: list(observer, port, token) of the call before, or
+# NULL.
+serve_page <- function(observer, kept, port) {
   if (!is.null(kept) && port %in% c(0, kept$port)) {
     page <- tryCatch(ask_observer(kept$observer, "dashboard"), clutch_error = function(e) NULL)
     if (!is.null(page)) return(c(page, list(kept = kept)))
     close_observer(kept$observer)
     # pages that are open find the new one
-    again <- tryCatch(new_page(cl, kept$port, kept$token),
+    again <- tryCatch(new_page(observer, kept$port, kept$token),
                       clutch_socket_in_use = function(e) NULL)
     if (!is.null(again)) return(again)
   }
-  page <- new_page(cl, port, new_token())
+  page <- new_page(observer, port, new_token())
   if (!is.null(kept)) close_observer(kept$observer)
   page
 }
 
 # The connection is kept: the observer ends when it is closed.
-new_page <- function(cl, port, token) {
-  o <- observer_of(cl)
+new_page <- function(observer, port, token) {
+  o <- observer()
   title <- sprintf("clutch on %s", Sys.info()[["nodename"]])
   page <- ask_observer(o, "dashboard", port = port, token = token, title = title)
   c(page, list(kept = list(observer = o, port = page$port, token = token)))

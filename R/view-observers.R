@@ -106,6 +106,23 @@ find_clusters <- function() {
   c(found, Filter(function(o) !number(o) %in% known, more))
 }
 
+# The clusters of the session with this process id.
+find_clusters_of <- function(session) {
+  force(session) # it may be an error: before there is anything to close
+  all <- find_clusters()
+  is_its <- vapply(all, function(o) o$session == session, NA)
+  for (o in all[!is_its]) close_observer(o)
+  all[is_its]
+}
+
+# The clusters of a detached map's runner.
+find_clusters_of_job <- function(job) {
+  found <- find_clusters_of(runner_of_job(job))
+  if (length(found)) return(found)
+  throw("stopped", sprintf("the map '%s' has no cluster that can be seen: it has ended, or begins",
+                           job$job$name))
+}
+
 # One for each cluster that this observer has in view.
 by_cluster <- function(o) {
   clusters <- tryCatch(top_snapshot(o)$clusters, error = function(e) NULL)

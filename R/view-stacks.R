@@ -12,8 +12,8 @@
 #' and `current` is `FALSE`. Where it has reported nothing in this task, the call that has made the
 #' task is told in their place, as `"cluster_map(f)"`, and `note` says so.
 #'
-#' @param cl Cluster made by [make_cluster()], or some of its nodes. `NULL`: the session's own, see
-#'   [own-cluster].
+#' @param cl Cluster made by [make_cluster()], or some of its nodes, or the handle of a detached
+#'   map, see [cluster_jobs()]. `NULL`: the session's own, see [own-cluster].
 #' @param wait Number of seconds to wait at most for nodes that do not report. `NULL`: 0.2, with
 #'   more than 64 nodes 0.003 for each.
 #' @param session `NULL`, or process id of another R session of yours on this machine: of its
@@ -40,7 +40,8 @@
 #'   (`node = "psock"`), cannot be asked, nor can more than 1,024 nodes of one fork server, or, with
 #'   `session`, more than the first 1,024 of a cluster.
 #' @section Errors: `clutch_argument`: `cl` is no such cluster, `wait` no such number, or `session`
-#'   has no cluster. It has class `clutch_error`.
+#'   has no cluster. `clutch_stopped`: the detached map has ended, or has not begun, or is at work
+#'   on another machine. Both have class `clutch_error`.
 #'   ```
 #'   tryCatch(cluster_stacks("cl"), clutch_argument = conditionMessage)
 #'   ```
@@ -57,6 +58,7 @@
 cluster_stacks <- function(cl = NULL, wait = NULL, session = NULL) {
   if (!is.null(wait)) check_number(wait, "`wait`", 0, "a number of seconds, 0 or more")
   if (!is.null(session)) return(stacks_of_session(cl, wait, session))
+  if (is_job(cl)) return(stacks_of_clusters(find_clusters_of_job(cl), wait))
   if (is.null(cl)) cl <- own_cluster_as_is()
   check_cluster(cl)
   nodes <- nodes_there(cl)
@@ -88,13 +90,19 @@ cluster_stacks <- function(cl = NULL, wait = NULL, session = NULL) {
 stacks_of_session <- function(cl, wait, session) {
   if (!is.null(cl)) throw("argument", "pass `cl` or `session`, not both")
   check_number(session, "`session`", 1, "the process id of an R session")
-  all <- find_clusters()
-  on.exit(for (o in all) close_observer(o))
-  of_it <- Filter(function(o) o$session == session, all)
+  of_it <- find_clusters_of(session)
   if (!length(of_it)) {
     throw("argument", sprintf("session %.0f has no cluster that can be seen here", session))
   }
-  x <- do.call(rbind, lapply(of_it, stacks_by_observer, if (is.null(wait)) 0.2 else min(wait, 5)))
+  stacks_of_clusters(of_it, wait)
+}
+
+# `observers`: of clusters; they are closed.
+stacks_of_clusters <- function(observers, wait) {
+  force(observers)
+  on.exit(for (o in observers) close_observer(o))
+  x <- do.call(rbind, lapply(observers, stacks_by_observer,
+                             if (is.null(wait)) 0.2 else min(wait, 5)))
   structure(x, class = c("clutch_stacks", "data.frame"))
 }
 

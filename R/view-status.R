@@ -2,8 +2,8 @@
 
 #' State of a cluster's nodes
 #'
-#' One row for each node: its process, its state, and what it has used. In a cluster of
-#' `slurm(nodes = )` those that are there.
+#' One row for each node: its process, its state, and what it has used. In a cluster
+#' that grows those that are there.
 #'
 #' Asks the system and the fork servers, also those of other hosts. Runs nothing on the nodes, so it
 #' also answers while they are busy.

@@ -14,7 +14,8 @@
 #' `"parallel"` and `"sequential"`) is found on Linux only: elsewhere once it has one, of another
 #' cluster, or because it has called `cluster_top(cl)` or [cluster_dashboard()].
 #'
-#' @param cl cluster made by [make_cluster()]. `NULL`: one of this user's clusters on this machine,
+#' @param cl cluster made by [make_cluster()], or the handle of a detached map, see
+#'   [cluster_jobs()]. `NULL`: one of this user's clusters on this machine,
 #'   of any session. Where there are several, it asks which one; where nobody can be asked, it
 #'   prints all.
 #' @return `NULL`, invisibly.
@@ -42,7 +43,8 @@
 #' * `q`, Ctrl-C: ends it. Escape: back, and from the table of nodes the end.
 #' @section Errors: All have class `clutch_error`.
 #' * `clutch_argument`: `cl` is no such cluster.
-#' * `clutch_stopped`: the cluster was stopped.
+#' * `clutch_stopped`: the cluster was stopped, or the detached map has ended, has not begun, or is
+#'   at work on another machine.
 #' * `clutch_limit`: there is no memory, or no private folder, for an observer.
 #'   ```
 #'   tryCatch(cluster_top("cl"), clutch_argument = conditionMessage)
@@ -77,6 +79,7 @@ print_cluster_top <- function(o) {
 }
 
 watch_cluster <- function(cl) {
+  if (is_job(cl)) return(find_clusters_of_job(cl))
   check_cluster(cl)
   if (cluster_is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
   list(observer_of(cl))

@@ -22,6 +22,7 @@
 #define VALUES_4 a, b, c, d
 #define VALUES_5 a, b, c, d, e
 #define VALUES_6 a, b, c, d, e, f
+#define VALUES_7 a, b, c, d, e, f, g
 
 /* Entry points that use the session are called through a function of this file, which has the
  * turn. */

@@ -28,24 +28,26 @@ socket    base
 observer  base socket
 start     base machine
 plan      base machine code
-node      base machine code start observer
+node      base machine code socket start plan observer
 event     base plan
 launch    base machine observer start plan event
 share     base launch
 hosts     base start plan event launch
 ssh       base start plan launch hosts
 template  base start hosts
-task      base code plan event launch
+task      base machine code plan event launch
 slurm     base start plan event launch hosts task
 cluster   base machine code start plan event launch share hosts ssh task
 detach    base start plan code journal launch hosts ssh task cluster
 map       base code journal event task cluster detach
 runner    base node start journal task cluster detach map
 parallel  base machine plan launch task cluster
+test      base machine start plan launch
 trace     base machine task cluster
-view      base socket observer plan event launch hosts task cluster trace
+view      base socket observer plan event launch hosts task cluster detach trace
 profile   base code plan launch task cluster parallel view
-adapt     base machine code journal socket start plan event launch task cluster map parallel view
+debug     base socket plan node launch parallel task cluster map
+adapt base machine code journal socket start plan event launch task cluster detach map parallel view
 zzz       base code start event launch task parallel adapt
 "
 

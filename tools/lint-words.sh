@@ -28,7 +28,6 @@ births?                 boot
 rigs?                   fixture
 shells?                 handle            src/r src/core
 owners?                 scope             src/r/session src/core/node src/core/sched
-units?                  batch             src/core/sched src/r/tasks
 (?<!CLU_K_)relay(s|ed)? proxy             src/core/link src/core/node src/core/shm src/core/supervisor
 lanes?                  stream            src/core
 seen_(view|work|stack|memory|values) observed src

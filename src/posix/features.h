@@ -16,6 +16,7 @@
 #define CLU_HAVE_LINUX_TCP 1 /* struct tcp_info, TCP_USER_TIMEOUT */
 #define CLU_HAVE_MEMFD 1
 #define CLU_HAVE_PEERCRED 1 /* SO_PEERCRED */
+#define CLU_HAVE_PHDR 1     /* dl_iterate_phdr(): which libraries are loaded */
 #define CLU_HAVE_PIDFD 1
 #define CLU_HAVE_POLLRDHUP 1
 #define CLU_HAVE_PRCTL 1     /* PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER */

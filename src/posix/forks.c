@@ -18,10 +18,12 @@
 #endif
 #include "core/base/os-forks.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -51,6 +53,37 @@ void *clu_os_apart_new(size_t n) {
 
 void clu_os_apart_free(void *p, size_t n) {
   if (p) munmap(p, n);
+}
+
+static void lead_nowhere(int nowhere, int fd, int keep) {
+  if (fd <= 2 || fd == nowhere || fd == keep || fcntl(fd, F_GETFD) < 0) return;
+  if (dup2(nowhere, fd) == fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+/* Where the system does not list them, those with a number that it allows, but not more than a
+ * process is likely to have. */
+int clu_os_leave_files(clu_fd keep) {
+  enum { LIKELY = 4096 };
+  int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+  DIR *d = opendir("/proc/self/fd");
+  struct dirent *entry;
+  if (nowhere < 0) {
+    if (d) closedir(d);
+    return CLU_SYS;
+  }
+  while (d && (entry = readdir(d)))
+    if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(d))
+      lead_nowhere(nowhere, atoi(entry->d_name), (int)keep);
+  if (d) {
+    closedir(d);
+  } else {
+    long most = sysconf(_SC_OPEN_MAX);
+    for (int fd = 3; fd < (most > 0 && most < LIKELY ? most : LIKELY); fd++)
+      lead_nowhere(nowhere, fd, (int)keep);
+  }
+  dup2(nowhere, 0);
+  close(nowhere);
+  return CLU_OK;
 }
 
 #if defined(CLU_HAVE_MEMFD) && defined(CLU_HAVE_PROC)

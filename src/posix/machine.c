@@ -36,6 +36,31 @@ void clu_os_machine(clu_machine *out) {
 #endif
 }
 
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234" */
+int64_t clu_os_cpu_stalled_by(const char *text) {
+  const char *at = strncmp(text, "some ", 5) == 0 ? strstr(text, " total=") : NULL;
+  char *end;
+  long long n;
+  if (!at) return -1;
+  n = strtoll(at + 7, &end, 10);
+  return end == at + 7 || n < 0 ? -1 : n;
+}
+
+int64_t clu_os_cpu_stalled(void) {
+#if defined(CLU_HAVE_PROC)
+  char text[256];
+  ssize_t n;
+  int fd = open("/proc/pressure/cpu", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  n = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[n > 0 ? n : 0] = 0;
+  return clu_os_cpu_stalled_by(text);
+#else
+  return -1;
+#endif
+}
+
 int64_t clu_os_most_mappings(void) {
 #if defined(CLU_HAVE_PROC)
   long long n = 0;

@@ -428,6 +428,10 @@ void clu_os_watch_term(void) {}
 void clu_os_on_int(int (*task)(int nudge)) { (void)task; }
 
 size_t clu_os_expect_forks(void) { return 0; }
+int clu_os_leave_files(clu_fd keep) {
+  (void)keep;
+  return CLU_UNSUPPORTED;
+}
 int clu_os_inherit_code(const void *const *in, int n) {
   (void)in;
   (void)n;

@@ -1,5 +1,6 @@
 /* Clock, chance, limits, shared memory, texts: the port's small things on Windows. Files are in
  * file.c. */
+#include "core/base/os-libraries.h"
 #include "win/win.h"
 
 #include <psapi.h>
@@ -254,6 +255,11 @@ int64_t clu_os_memory_limit_below(const char *root) {
   (void)root;
   return clu_os_total_memory();
 }
+int clu_os_library_functions(const char *a, const char *b, clu_function_pair *out, int most) {
+  (void)a, (void)b, (void)out, (void)most;
+  return 0;
+}
+
 int clu_os_symbol_of(void (*fun)(void), char *file, size_t nfile, char *name, size_t nname) {
   (void)fun;
   if (nfile) *file = 0;

@@ -37,7 +37,7 @@ static int next_is(clu_sched *s, uint64_t now, int what) {
 }
 
 /* A send that has to come: to `node`, of `n` tasks from `first`. */
-static int sends(clu_sched *s, int i, uint64_t first, uint32_t n, uint64_t seq) {
+TEST_UNUSED static int sends(clu_sched *s, int i, uint64_t first, uint32_t n, uint64_t seq) {
   if (!next_is(s, 0, CLU_ACT_SEND) || act.node != i || act.first != first || act.n != n) return 0;
   return clu_sched_sent(s, &act, seq, 8 * n, 0) == CLU_OK;
 }

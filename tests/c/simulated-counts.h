@@ -57,12 +57,35 @@ static void check_cut(const clu_engine *t, int i) {
   HOLDS(t->nodes[i].cut == clu_node_is_cut(nd));
 }
 
+/* All that the ledger has given is what nodes have. */
+static void check_ledger(const clu_sched *s) {
+  int64_t cores = 0;
+  uint32_t used[SIM_KINDS][SIM_UNITS] = {{0}};
+  if (!s->ledger) return;
+  for (int i = 0; i < s->n; i++) {
+    const clu_sched_node *nd = s->nodes[i];
+    if (!nd) continue;
+    HOLDS(!nd->granted || nd->up);
+    HOLDS(!nd->granted || nd->batches.len || nd->sending || W.depth);
+    HOLDS(nd->core == (nd->counted && !nd->granted));
+    cores += nd->granted ? (int64_t)nd->grant->cores : nd->core;
+    for (int k = 0; k < SIM_KINDS && nd->granted; k++)
+      for (int u = 0; u < SIM_UNITS; u++)
+        used[k][u] += clu_grant_has(nd->grant, k, u) ? nd->grant->parts[k] : 0;
+  }
+  HOLDS(clu_ledger_free_cores(s->ledger, 0) == W.cores - cores);
+  for (int u = 0; u < SIM_UNITS; u++)
+    HOLDS(clu_ledger_left(s->ledger, 0, 0, u) + used[0][u] == CLU_WHOLE);
+  HOLDS(clu_ledger_left(s->ledger, 0, 1, 0) + used[1][0] == CLU_WHOLE);
+}
+
 static void check_counts(int e) {
   clu_sched *s = W.t[e]->sched;
   int up = 0, busy = 0, apart = 0, cut = 0, held = 0, timed = 0, tokens = 0;
   int64_t taken = 0;
   size_t waiting = 0, alone = 0;
   check_jobs(e);
+  check_ledger(s);
   for (int i = 0; i < s->n; i++) {
     const clu_sched_node *nd = s->nodes[i];
     uint32_t tasks = 0, cancelled = 0;

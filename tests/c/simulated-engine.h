@@ -25,6 +25,7 @@ typedef struct work {
   uint32_t retries, excused; /* starts that do not count */
   uint64_t ever;             /* tasks that have left, whatever became of that */
   int cancelled, released, awaited, hearing, lost_nodes;
+  clu_need needs[2]; /* of its tasks, in turn */
   size_t known;
   task *tasks;
 } work;
@@ -38,12 +39,13 @@ static struct {
   sim_node *nodes[ENGINES][NODES];
   work works[MOST_WORKS];
   int n_engines, n, n_works, serials, depth, is_away, calm, has_limits, budget, tokens;
+  int cores; /* of the host of each engine, which has units, too; 0: nobody asks for any */
   uint64_t room, foreign; /* bytes that all may have, 0: nobody tells; that others have */
   void (*steps_within)(int e);
 } W;
 
 static struct {
-  long values, deaths, over, cuts, idle, given_up, held, yields, never, ends[4];
+  long values, deaths, over, cuts, idle, given_up, held, yields, never, given, ends[4];
 } totals;
 
 static void come(int e, int i);
@@ -55,8 +57,46 @@ static int is_attached(const sim_node *s) {
   return at && at->node == &s->node && at->id == s->node.id && clu_node_is_open(&s->node);
 }
 
+static const clu_need *need_of(const piece *p) { return &W.works[p->work].needs[p->task % 2]; }
+
+static int units_of(const piece *p, int kind) {
+  int n = 0;
+  for (int u = 0; u < SIM_UNITS; u++) n += p->units[kind] >> u & 1;
+  return n;
+}
+
+/* It has what it has asked for, and what nodes have together is there: no unit is given twice, and
+ * of cores those that ask for some have no more than there are. A cancelled task has its part until
+ * it has ended. */
+static void check_given(int e, const piece *p) {
+  const clu_need *need = need_of(p);
+  uint32_t cores = 0, parts[SIM_KINDS][SIM_UNITS] = {{0}};
+  HOLDS(p->cores >= need->cores);
+  for (int k = 0; k < SIM_KINDS; k++) {
+    uint32_t whole = need->parts[k] / CLU_WHOLE;
+    HOLDS(units_of(p, k) == (int)(whole ? whole : need->parts[k] > 0));
+  }
+  for (int i = 0; i < W.n; i++) {
+    const sim_node *o = W.nodes[e][i];
+    if (!o || !o->busy || !is_attached(o)) continue;
+    cores += need_of(&o->now)->cores ? o->now.cores : 0;
+    for (int k = 0; k < SIM_KINDS; k++)
+      for (int u = 0; u < SIM_UNITS; u++) {
+        uint32_t has = need_of(&o->now)->parts[k];
+        if (o->now.units[k] >> u & 1) parts[k][u] += has > CLU_WHOLE ? CLU_WHOLE : has;
+        HOLDS(parts[k][u] <= CLU_WHOLE);
+      }
+  }
+  HOLDS(cores <= (uint32_t)W.cores);
+  totals.given += p->cores > 0;
+}
+
 static void work_begins(const sim_node *s, const piece *p) {
   work *w = &W.works[p->work];
+  if (W.cores && is_attached(s))
+    for (int e = 0; e < W.n_engines; e++)
+      for (int i = 0; i < W.n; i++)
+        if (W.nodes[e][i] == s) check_given(e, p);
   HOLDS(p->work < W.n_works && p->task < w->n);
   HOLDS(w->number == p->job);
   if (w->cancelled || w->released || !is_attached(s)) return;
@@ -182,7 +222,8 @@ static void check_held(void) {
       HOLDS(!s->held == !W.t[e]->nodes[i].room.held || s->told_end);
       HOLDS(!nd || !nd->up || !nd->held == !W.t[e]->nodes[i].room.held);
       held += s->held && s->busy;
-      goes += !s->held && nd && nd->batches.len > 0;
+      /* what the oldest had not begun may just have been taken back */
+      goes += !s->held && nd && (nd->batches.len > 0 || W.t[e]->nodes[i].room.head);
     }
   }
   HOLDS(!held || goes);
@@ -226,10 +267,61 @@ static int waits_for(const clu_sched *s, const clu_job *j, int node) {
   return 0;
 }
 
+/* The first job that waits and asks for something; NULL: there is none. `anywhere`: it would fit at
+ * a node that has nothing. */
+static const clu_job *first_asking(const clu_sched *s, int *fits) {
+  const clu_job *first = NULL;
+  *fits = 0;
+  for (clu_link *at = clu_list_first(&s->jobs); at; at = clu_list_next(&s->jobs, at)) {
+    const clu_job *j = CLU_LIST_MEMBER(at, clu_job, all);
+    if (j->group->asks == CLU_ASKS_NOTHING || !j->pending.waiting) continue;
+    if (s->away && j->group->needs_caller) continue;
+    if (!first || j->id < first->id) first = j;
+  }
+  if (!first || (s->most && s->busy >= s->most)) return first;
+  for (clu_link *at = clu_list_first(&s->idle); at; at = clu_list_next(&s->idle, at)) {
+    const clu_sched_node *nd = CLU_LIST_MEMBER(at, clu_sched_node, ready);
+    uint64_t task = clu_pending_first(&first->pending, clu_policy_avoid(s, first, nd->index));
+    if (nd->sending || !waits_for(s, first, nd->index) || task == UINT64_MAX) continue;
+    *fits |= clu_ledger_fits(s->ledger, 0, clu_job_need(first, task), 0);
+  }
+  return first;
+}
+
+/* Both ask for units of the same kind, whatever their tasks do. */
+static int ask_alike(const clu_job *a, const clu_job *b) {
+  const clu_need *x = &a->group->need, *y = &b->group->need;
+  if (a->group->asks != CLU_ASKS_ALIKE || b->group->asks != CLU_ASKS_ALIKE) return 0;
+  for (int k = 0; k < SIM_KINDS; k++)
+    if (x->parts[k] && y->parts[k]) return 1;
+  return 0;
+}
+
+/* A node is there, and can be reached, that may do it. */
+static int has_node(const clu_sched *s, const clu_job *j) {
+  for (int i = 0; i < s->n; i++)
+    if (s->nodes[i] && s->nodes[i]->up && !s->nodes[i]->cut && clu_policy_may_do(j, i)) return 1;
+  return 0;
+}
+
+/* Jobs before this one that wait: what they wait for is not given to it. */
+static void check_order(const clu_sched *s, const clu_action *a) {
+  for (clu_link *at = clu_list_first(&s->jobs); at; at = clu_list_next(&s->jobs, at)) {
+    const clu_job *j = CLU_LIST_MEMBER(at, clu_job, all);
+    if (j->id >= a->job->id || j->cancelled || !j->pending.waiting) continue;
+    if (j->group->asks == CLU_ASKS_NOTHING)
+      HOLDS(!waits_for(s, j, a->node));
+    else if (!(s->away && j->group->needs_caller) && has_node(s, j))
+      HOLDS(!ask_alike(j, a->job));
+  }
+}
+
 void __real_clu_sched_next(clu_sched *s, uint64_t now, clu_action *a);
 void __wrap_clu_sched_next(clu_sched *s, uint64_t now, clu_action *a);
 void __wrap_clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
   work *w;
+  int fits;
+  const clu_job *asking = first_asking(s, &fits);
   __real_clu_sched_next(s, now, a);
   if (a->what != CLU_ACT_SEND) return;
   w = clu_task_job_caller(a->user);
@@ -242,10 +334,10 @@ void __wrap_clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
     HOLDS(a->first <= w->ever && a->first + a->n <= w->n);
     if (a->first + a->n > w->ever) w->ever = a->first + a->n;
   }
-  for (clu_link *at = clu_list_first(&s->jobs); at; at = clu_list_next(&s->jobs, at)) {
-    const clu_job *j = CLU_LIST_MEMBER(at, clu_job, all);
-    HOLDS(j->id >= a->job->id || !waits_for(s, j, a->node));
-  }
+  HOLDS(!asking || !fits || W.room || a->job->id <= asking->id);
+  HOLDS((a->grant != NULL) == (a->job->group->asks != CLU_ASKS_NOTHING));
+  HOLDS(!a->grant || (s->nodes[a->node]->tasks == 0 && s->nodes[a->node]->sending == 1));
+  check_order(s, a);
 }
 
 int __real_clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t bytes,

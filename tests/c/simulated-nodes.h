@@ -47,6 +47,10 @@ uint64_t __wrap_clu_os_now(void) { return sim_now += 500; }
 
 /* ---- a node ---- */
 
+/* Kinds of units, with these names; their units are "0", "1" ... */
+enum { SIM_KINDS = 2, SIM_UNITS = 3 };
+static const char *const sim_kinds[SIM_KINDS] = {"gpu", "licence"};
+
 enum kind { LOCAL, PLAIN, FAR };
 enum deed { WELL, BIG, WRONG, DIES, HOGS, DEAF };
 
@@ -55,6 +59,8 @@ typedef struct piece {
   uint64_t job, task, seq;
   uint32_t attempt;
   int ring;
+  uint32_t cores; /* that its node has for it; 0: nothing was said */
+  uint64_t units[SIM_KINDS];
 } piece;
 
 typedef struct sim_node {
@@ -216,15 +222,45 @@ static void node_gets(sim_node *s, const piece *p) {
   s->queue[s->len++] = *p;
 }
 
+/* Reads the lines that say what a batch was given. */
+static void read_grant(piece *p, const unsigned char *b, size_t n) {
+  char text[200], *rest = text;
+  HOLDS(n < sizeof text);
+  memcpy(text, b, n);
+  text[n] = 0;
+  for (char *line; (line = strsep(&rest, "\n")) && *line;) {
+    char *value = strchr(line, '=');
+    HOLDS(value);
+    *value++ = 0;
+    if (strcmp(line, "cores") == 0) p->cores = (uint32_t)atoi(value);
+    for (int k = 0; k < SIM_KINDS; k++)
+      for (char *at = value; strcmp(line, sim_kinds[k]) == 0 && at; at = strchr(at, ',')) {
+        at += *at == ',';
+        p->units[k] |= (uint64_t)1 << atoi(at);
+      }
+  }
+}
+
 static void node_gets_batch(sim_node *s, const clu_msg *m) {
   const unsigned char *b = m->body->data;
   uint64_t job = clu_get64(b);
   uint32_t n = clu_get32(b + 8), flags = clu_get32(b + 16);
+  size_t at = CLU_TASKS_HEAD;
+  piece grant = {0};
   HOLDS(job < MOST_JOBS && s->knows[job]); /* the JOB message has come before */
   if (flags & CLU_TASKS_ONLY) s->knows[job] = 2;
+  if (flags & CLU_TASKS_GRANT) {
+    read_grant(&grant, b + at + 8, clu_get32(b + at + 4));
+    at += 8 + clu_get32(b + at + 4);
+  }
   for (uint32_t k = 0; k < n; k++) {
-    piece p = {s->works[job], job, 0, m->seq + k, clu_get32(b + 12), !(flags & CLU_TASKS_NO_RING)};
-    if (!(flags & CLU_TASKS_BARE)) p.task = clu_get64(b + CLU_TASKS_HEAD + 8 * (size_t)k);
+    piece p = grant;
+    p.work = s->works[job];
+    p.job = job;
+    p.seq = m->seq + k;
+    p.attempt = clu_get32(b + 12);
+    p.ring = !(flags & CLU_TASKS_NO_RING);
+    if (!(flags & CLU_TASKS_BARE)) p.task = clu_get64(b + at + 8 * (size_t)k);
     node_gets(s, &p);
   }
 }

@@ -113,6 +113,15 @@ static void come(int e, int i) {
   if (old && !before) clu_node_free(&old->node);
 }
 
+/* The host of an engine has cores, and units of each kind. */
+static void has_resources(int e) {
+  static const char *const units[SIM_KINDS] = {"0,1,2", "0"};
+  static const int host_of[NODES];
+  uint32_t cores = (uint32_t)W.cores;
+  clu_resources r = {1, SIM_KINDS, sim_kinds, &cores, units, host_of};
+  HOLDS(clu_engine_set_resources(W.t[e], &r) == CLU_OK);
+}
+
 /* Nobody stands still, or is cut off, from now on. */
 static void calm_down(int e) {
   for (int i = 0; i < W.n; i++) {
@@ -151,10 +160,12 @@ static void begin(uint64_t seed) {
   W.n = 1 + (int)dice(NODES);
   W.has_limits = once_in(2);
   W.room = once_in(2) ? (100 + dice(1000)) << 20 : 0;
+  W.cores = once_in(3) ? 0 : 1 + (int)dice(NODES);
   for (int e = 0; e < W.n_engines; e++) {
     HOLDS(W.t[e] = clu_engine_new(W.all, W.n, 5000000, 100));
     clu_engine_drive_always(W.t[e]);
     if (once_in(2)) clu_engine_ask(W.t[e], 0);
+    if (W.cores) has_resources(e);
     for (int i = 0; i < W.n; i++) come(e, i);
   }
 }

@@ -6,8 +6,9 @@
  *
  * What holds after each step: each task ends once, with its own value or a failure that its job
  * allows; it is started no more often than that, and at one node at a time; tasks leave in the
- * order in which they were submitted; what the engine counts is what is there. In the end nothing
- * is left.
+ * order in which they were submitted; what the engine counts is what is there; no unit of a host is
+ * given twice, whole or in parts, and cores only as often as they are there. In the end nothing is
+ * left, and all is free.
  */
 // link: -Wl,--wrap=clu_os_now -Wl,--wrap=clu_poller_wait -Wl,--wrap=clu_os_process_memory
 // link: -Wl,--wrap=clu_budget_take -Wl,--wrap=clu_budget_give
@@ -34,12 +35,22 @@ static int open_works(void) {
   return n;
 }
 
+/* A task may ask for this: all of it is there. */
+static clu_need any_need(void) {
+  clu_need x = {.cores = once_in(2) ? 1 + (uint32_t)dice((uint64_t)W.cores) : 0};
+  if (once_in(2)) x.parts[0] = once_in(2) ? CLU_WHOLE * (1 + (uint32_t)dice(3)) : 3000;
+  if (once_in(4)) x.parts[1] = once_in(2) ? CLU_WHOLE : 5000;
+  if (W.room && once_in(3)) x.memory = (int64_t)dice(W.room);
+  return x;
+}
+
 static void submit(int e) {
   work *w = &W.works[W.n_works];
   clu_task_spec spec = {.n = 1, .bare = once_in(2)};
   clu_blob *message;
   unsigned char bytes[4];
   int only[2];
+  uint32_t need_of[1600];
   if (W.n_works == MOST_WORKS || open_works() >= 16) return;
   if (!spec.bare && !once_in(5)) spec.n = 1 + dice(once_in(10) ? 1500 : 60);
   spec.retries = once_in(2) ? (uint32_t)dice(4) : 0;
@@ -51,6 +62,17 @@ static void submit(int e) {
     only[1] = 1 + (int)dice((uint64_t)W.n);
     spec.only = only;
     spec.nonly = 2;
+  }
+  if (W.cores && once_in(2)) {
+    for (size_t k = 0; k < spec.n; k++) need_of[k] = k % 2;
+    w->needs[0] = w->needs[1] = any_need();
+    spec.needs = w->needs;
+    spec.nneeds = 1;
+    if (once_in(2)) {
+      w->needs[1] = any_need();
+      spec.nneeds = 2;
+      spec.need_of = need_of;
+    }
   }
   w->e = e;
   w->n = spec.n;
@@ -306,6 +328,7 @@ static void random_schedules(uint64_t first, uint64_t last) {
   CHECK(totals.ends[CLU_END_ANSWER] > 0 && totals.ends[CLU_END_DIED] > 0);
   CHECK(totals.ends[CLU_END_TIMEOUT] > 0 && totals.given_up > 0);
   CHECK(totals.held > 0 && totals.yields + totals.never > 0);
+  CHECK(totals.given > 1000);
 }
 
 /* 1e6 steps; in several tests, each of which has its time. */

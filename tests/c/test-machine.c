@@ -5,6 +5,17 @@
 #include "core/base/os-machine.h"
 #include "core/base/os.h"
 
+TEST(a_file_tells_for_how_long_processes_had_to_wait_for_a_processor) {
+  CHECK_INT_EQ(clu_os_cpu_stalled_by("some avg10=9.32 avg60=8.41 avg300=7.07 total=520285492\n"
+                                     "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"),
+               520285492);
+  CHECK_INT_EQ(clu_os_cpu_stalled_by("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"), 0);
+  CHECK_INT_EQ(clu_os_cpu_stalled_by("full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"), -1);
+  CHECK_INT_EQ(clu_os_cpu_stalled_by("some avg10=0.00 total=\n"), -1);
+  CHECK_INT_EQ(clu_os_cpu_stalled_by("some avg10=0.00 total=x\n"), -1);
+  CHECK_INT_EQ(clu_os_cpu_stalled_by(""), -1);
+}
+
 #if defined(__linux__) && !defined(CLU_PORTABLE)
 #include "root-fixture.h"
 

@@ -47,7 +47,7 @@ TEST(tasks_that_have_to_wait_do_not_keep_other_jobs_from_theirs) {
   clu_sched_free(s);
 }
 
-static clu_job *prior_job(clu_sched *s, double priority) {
+static clu_job *prior_job(clu_sched *s, int priority) {
   clu_job_spec spec;
   memset(&spec, 0, sizeof spec);
   spec.n = 1;
@@ -63,7 +63,7 @@ TEST(jobs_leave_by_priority_and_then_in_their_order) {
   CHECK(sends(s, 0, 0, 1, 1) && act.job == first);
   CHECK(clu_claim_start(&w, 1));
   CHECK(sends(s, 0, 0, 1, 2) && act.job == second);
-  high = prior_job(s, 2.5); /* takes the place of the one that waits at the node */
+  high = prior_job(s, 2); /* takes the place of the one that waits at the node */
   CHECK(sends(s, 0, 0, 1, 3) && act.job == high);
   CHECK(clu_claim_start(&w, 3));
   CHECK_INT_EQ(clu_sched_answer(s, 0, 1, 0, 1000000000, 0, &end), 1);

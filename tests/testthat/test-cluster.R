@@ -57,7 +57,7 @@ test_that("a cluster that is garbage is stopped", {
 })
 
 test_that("arguments of no use are clear errors, before anything is started", {
-  for (bad in list(0, -1, NA, NA_real_, "a b", 1.5, Inf, c(1, 2), character(), "-oProxyCommand=x",
+  for (bad in list(0, -1, NA, NA_real_, "a b", 1.5, Inf, c(2, 1), character(), "-oProxyCommand=x",
                    TRUE))
     expect_error(make_cluster(bad), class = "clutch_argument")
   expect_error(make_cluster(c("localhost", "some.host"), "fork_server"), "this machine only",

@@ -81,6 +81,27 @@ test_that("large values, classes, what was said and values of other clusters arr
   expect_identical(collect(cluster_submit(cl, f(1))), 2)
 })
 
+test_that("a task goes on with values of a cluster for which nobody waits", {
+  cl <- make_cluster(1)
+  other <- make_cluster(1)
+  on.exit({
+    stop_cluster(cl)
+    stop_cluster(other)
+  })
+  path <- tempfile("go")
+  on.exit(unlink(path), add = TRUE)
+  first <- waits_for(cl, path, 1)
+  # its only node dies at the first attempt, and is replaced by who waits for the last
+  second <- cluster_submit(cl, {
+    if (clutch::task_attempt() == 1L) tools::pskill(Sys.getpid(), 9L)
+    first + 1
+  }, .retries = 1)
+  third <- cluster_submit(other, second + 1)
+  fourth <- cluster_submit(other, third + 1)
+  file.create(path)
+  expect_identical(collect(fourth, timeout = 60), 4)
+})
+
 test_that("the error of one is that of the other, and so is the end of it", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
@@ -158,8 +179,10 @@ test_that("with a journal the values have to be there", {
   journal <- tempfile(fileext = ".journal")
   on.exit(unlink(c(path, journal)), add = TRUE)
   x <- waits_for(cl, path, 20)
-  expect_error(cluster_submit(cl, x + 1, .journal = journal), "collect()", class = "clutch_argument")
-  expect_error(cluster_submit_call(cl, sqrt, list(x), .journal = journal), class = "clutch_argument")
+  expect_error(cluster_submit(cl, x + 1, .journal = journal), "collect()",
+               class = "clutch_argument")
+  expect_error(cluster_submit_call(cl, sqrt, list(x), .journal = journal),
+               class = "clutch_argument")
   file.create(path)
   collect(x)
   expect_identical(collect(cluster_submit(cl, x + 1, .journal = journal)), 21)

@@ -18,7 +18,7 @@ test_that("tasks with a higher priority are done first, then in the order of sub
     cluster_submit(cl, cat(text, "\n", sep = "", file = log, append = TRUE),
                    .priority = priority)
   }
-  tasks <- list(note("a", 0), note("b", 0), note("low", -1), note("high", 5), note("higher", 7.5),
+  tasks <- list(note("a", 0), note("b", 0), note("low", -1), note("high", 5), note("higher", 7),
                 note("high again", 5), note("c", 0))
   file.create(go)
   collect_all(tasks)
@@ -41,6 +41,6 @@ test_that("a map with a priority comes before tasks that wait, and gives the sam
   options(clutch.priority = "first")
   expect_error(cluster_submit(cl, 1), "clutch.priority", class = "clutch_argument")
   options(old)
-  for (bad in list("a", NA_real_, Inf, 1:2, NULL))
+  for (bad in list("a", NA_real_, Inf, 0.5, 1001, 1:2, NULL))
     expect_error(cluster_map(cl, 1:2, sqrt, .priority = bad), class = "clutch_argument")
 })

@@ -90,7 +90,7 @@ test_that("an option of no use is the error that the argument is, with the optio
                 journal_if_changed = list("perhaps", NA), journal_sync = list("1 s", -1),
                 journal_errors = list("sometimes", TRUE),
                 detach = list(NA, 3, list(5), list(time = "long")),
-                pointers = list("sometimes", NA))
+                pointers = list("sometimes", NA), needs = list(5, "a"))
     expect_setequal(names(bad), names(clutch:::option_defaults))
     for (name in names(bad)) for (value in bad[[name]]) {
       option <- paste0("clutch.", name)
@@ -176,7 +176,7 @@ test_that("every option that is read is on the help page", {
                    c(names(clutch:::option_defaults), "task_grace", "max_size", "trace",
                      "cancel_grace", "budget", "idle_limit", "idle_seconds", "session_only",
                      "load_ahead", "wait_awake", "prestart", "share_from", "heartbeat", "reconnect",
-                     "log", "trace_spans", "keep", "memory", "reduce_ahead"))
+                     "log", "trace_spans", "keep", "memory", "polite", "reduce_ahead", "frozen"))
   for (name in wanted) expect_match(page, name, fixed = TRUE)
   code <- unlist(lapply(ls(asNamespace("clutch"), all.names = TRUE),
                         function(n) deparse(get(n, asNamespace("clutch")))))

@@ -13,6 +13,11 @@ typedef struct clu_machine {
   int64_t memory_free; /* of these, what can be had without swapping; -1: not known */
 } clu_machine;
 void clu_os_machine(clu_machine *out);
+/* Microseconds, since the system has started, in which some process waited for a processor that
+ * others had; -1: not known. */
+int64_t clu_os_cpu_stalled(void);
+/* Does the same by the text of such a file: that of Linux's /proc/pressure/cpu. For tests. */
+int64_t clu_os_cpu_stalled_by(const char *text);
 /* The number behind `name` in a text file of the system that has such a line ("oom_kill 3"); -1: it
  * has none. */
 int64_t clu_os_count_in_file(const char *path, const char *name);

@@ -15,8 +15,10 @@ void clu_sched_job_move(clu_sched *s, clu_job *j);
 static inline void clu_sched_job_enlist(clu_sched *s, clu_job *j) {
   if (clu_list_has(&j->waiting) != clu_pending_offers(&j->pending)) clu_sched_job_move(s, j);
 }
-/* The group for these flags, which belong to it then; NULL without memory. */
-clu_group *clu_sched_group(clu_sched *s, unsigned char *only, int nonly, int needs_caller);
+/* The group for a job like this, whose flags belong to it then; NULL without memory. */
+clu_group *clu_sched_group(clu_sched *s, const clu_job_spec *spec);
+/* Copies what its tasks ask for. CLU_OK or CLU_NOMEM. */
+int clu_sched_job_copy_needs(clu_job *j, const clu_job_spec *spec);
 void clu_sched_job_drop(clu_job *j);
 /* One batch less is with nodes: of a job that was freed meanwhile it was perhaps the last. */
 static inline void clu_sched_job_release(clu_job *j) {

@@ -4,8 +4,9 @@
 #include "core/sched/sched-policy.h"
 
 void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd) {
-  int readiness = clu_policy_readiness(s, nd);
-  clu_sched_node_count(s, nd);
+  int readiness;
+  clu_sched_node_count(s, nd); /* it may have given back what it was granted */
+  readiness = clu_policy_readiness(s, nd);
   if (readiness == nd->readiness) return;
   nd->readiness = readiness;
   clu_list_remove(&nd->ready);
@@ -16,6 +17,29 @@ void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd) {
   else if (readiness == CLU_HAS_ROOM)
     clu_list_push_back(&s->room, &nd->ready);
 }
+
+/* ---- what it has of its host ---- */
+
+void clu_sched_node_release(clu_sched *s, clu_sched_node *nd) {
+  if (!nd->granted) return;
+  clu_ledger_return(s->ledger, clu_sched_host_of(s, nd), nd->grant);
+  nd->granted = 0;
+}
+
+void clu_sched_node_count_core(clu_sched *s, clu_sched_node *nd, int has) {
+  int core = has && !nd->granted;
+  if (!has) clu_sched_node_release(s, nd);
+  if (core == nd->core) return;
+  nd->core = core;
+  clu_ledger_count(s->ledger, clu_sched_host_of(s, nd), core ? 1 : -1);
+}
+
+const clu_grant *clu_sched_node_grant(const clu_sched *s, int i) {
+  const clu_sched_node *nd = clu_sched_find_node(s, i);
+  return nd && nd->granted ? nd->grant : NULL;
+}
+
+/* ---- what it has not begun ---- */
 
 /* All that it has from `from` on waits again. */
 static void take_from(clu_sched *s, clu_sched_node *nd, uint64_t from) {

@@ -15,9 +15,14 @@ static inline void clu_sched_node_set_takes(clu_sched *s, clu_sched_node *nd, in
   s->taken += bytes - nd->takes;
   nd->takes = bytes;
 }
+/* All that it was granted is free again, if that is anything. */
+void clu_sched_node_release(clu_sched *s, clu_sched_node *nd);
+/* In the ledger it counts with a core while it has tasks that ask for none. */
+void clu_sched_node_count_core(clu_sched *s, clu_sched_node *nd, int has);
 /* It may have something since now, or nothing any more. */
 static inline void clu_sched_node_count(clu_sched *s, clu_sched_node *nd) {
   int has = nd->batches.len > 0;
+  if (s->ledger && has != nd->counted) clu_sched_node_count_core(s, nd, has);
   s->busy += has - nd->counted;
   if (nd->apart) s->busy_apart += has - nd->counted;
   nd->counted = has;

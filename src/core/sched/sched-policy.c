@@ -59,7 +59,7 @@ int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd) {
   const clu_job *j;
   uint32_t most;
   if (!nd->up || nd->draining || nd->cut || nd->held || nd->asked) return CLU_NOT_READY;
-  if (nd->interrupt != CLU_INTERRUPT_NONE) return CLU_NOT_READY;
+  if (nd->interrupt != CLU_INTERRUPT_NONE || nd->granted) return CLU_NOT_READY;
   if (nd->tasks == 0) return CLU_IDLE;
   if (!nd->claim && !nd->elsewhere) return CLU_NOT_READY;
   if (nd->tasks == 1 && nd->claim)
@@ -77,15 +77,43 @@ int clu_policy_may_do(const clu_job *j, int node) {
   return !g->only || (node < g->nonly && g->only[node]);
 }
 
+int64_t clu_policy_expects(const clu_sched *s, const clu_job *j, int node) {
+  const clu_need *need;
+  uint64_t task;
+  if (!j->needs) return j->expects;
+  task = j->need_of ? clu_pending_first(&j->pending, clu_policy_avoid(s, j, node)) : 0;
+  need = task == UINT64_MAX ? NULL : clu_sched_need(j, task);
+  return need && need->memory > j->expects ? need->memory : j->expects;
+}
+
 int clu_policy_fits(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
-  int64_t more = j->expects - nd->takes;
+  int64_t more;
   if (s->capacity == INT64_MAX || nd->apart || s->busy == s->busy_apart) return 1;
   if (s->is_tight) return 0;
+  more = clu_policy_expects(s, j, nd->index) - nd->takes;
   return more <= CLU_SMALL_TASK || s->taken + more <= s->capacity;
+}
+
+int clu_policy_host_could(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
+  uint64_t task = clu_pending_first(&j->pending, -1);
+  if (j->group->asks == CLU_ASKS_NOTHING) return 1;
+  return clu_ledger_could(s->ledger, clu_sched_host_of(s, nd),
+                          clu_sched_need(j, task == UINT64_MAX ? 0 : task));
+}
+
+/* For a job that asks for something: its node has to be of a host that has as much. */
+static int others_could(const clu_sched *s, const clu_job *j, int node) {
+  for (int k = 0; k < s->n; k++) {
+    const clu_sched_node *other = clu_sched_find_node(s, k);
+    if (!other || k == node || (node >= 0 && other->cut)) continue;
+    if (clu_policy_may_do(j, k) && clu_policy_host_could(s, j, other)) return 1;
+  }
+  return 0;
 }
 
 int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node) {
   const clu_sched_node *nd = clu_sched_find_node(s, node);
+  if (j->group->asks != CLU_ASKS_NOTHING) return others_could(s, j, node);
   if (!j->group->only) return node < 0 ? s->up > 0 : s->up - s->cut > (nd && !nd->cut);
   for (int k = 0; k < j->group->nonly; k++) {
     const clu_sched_node *other = j->group->only[k] ? clu_sched_find_node(s, k) : NULL;
@@ -94,7 +122,7 @@ int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node) {
   return 0;
 }
 
-static int has_for(const clu_sched *s, const clu_job *j, int node) {
+int clu_policy_has_for(const clu_sched *s, const clu_job *j, int node) {
   return clu_pending_has_plain(&j->pending) ||
          clu_pending_has(&j->pending, clu_policy_avoid(s, j, node));
 }
@@ -107,8 +135,8 @@ clu_job *clu_policy_job_for(const clu_sched *s, int node) {
     if (!at || !clu_policy_may_do(CLU_LIST_MEMBER(at, clu_job, waiting), node)) continue;
     for (; at; at = clu_list_next(&g->waiting, at)) {
       clu_job *j = CLU_LIST_MEMBER(at, clu_job, waiting);
-      if (first && !clu_sched_is_before(j, first)) break;
-      if (!has_for(s, j, node)) continue;
+      if (first && j->id >= first->id) break;
+      if (!clu_policy_has_for(s, j, node)) continue;
       first = j;
       break;
     }
@@ -132,6 +160,9 @@ int clu_policy_may_steal(const clu_sched *s, const clu_sched_node *from, int to)
     const clu_batch *b = clu_batches_at(&from->batches, k);
     if (b->cancelled || (k == 0 && b->n < 2) || !clu_policy_may_do(b->job, to)) continue;
     if (nd && !clu_policy_fits(s, b->job, nd)) continue;
+    if (nd && s->waiting_asks &&
+        clu_ledger_keeps_cores(s->ledger, clu_sched_host_of(s, nd), b->job->id))
+      continue;
     if (b->attempt == 1 || b->last != to || !clu_policy_others_may(s, b->job, to)) return 1;
   }
   return 0;
@@ -183,6 +214,31 @@ double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target) {
   return nodes;
 }
 
+int clu_sched_some_wait(const clu_sched *s) {
+  return s->waiting > 0 || !clu_list_is_empty(&s->stealable);
+}
+
+/* By the job whose tasks take most. */
+int clu_sched_room_for(const clu_sched *s, int n, int64_t least) {
+  int64_t expects = least > CLU_SMALL_TASK ? least : CLU_SMALL_TASK, left = s->capacity - s->taken;
+  if (s->capacity == INT64_MAX) return n;
+  if (s->is_tight) return 0;
+  for (const clu_link *at = clu_list_first(&s->jobs); at; at = clu_list_next(&s->jobs, at)) {
+    const clu_job *j = CLU_LIST_MEMBER(at, clu_job, all);
+    if (j->left > 0 && j->expects > expects) expects = j->expects;
+  }
+  if (left < 0) return 0;
+  return left / expects < n ? (int)(left / expects) : n;
+}
+
+/* Tells whether something that waits at a node may be taken back: by who is here now. */
+static int some_stealable(const clu_sched *s) {
+  for (const clu_link *at = clu_list_first(&s->stealable); at;
+       at = clu_list_next(&s->stealable, at))
+    if (!s->away || !needs_caller(CLU_LIST_MEMBER(at, clu_sched_node, stealable))) return 1;
+  return 0;
+}
+
 int clu_sched_wanted(const clu_sched *s) {
   uint64_t n = 0, idle = s->up > s->busy ? (uint64_t)(s->up - s->busy) : 0;
   for (const clu_group *g = s->groups; g; g = g->next) {
@@ -191,6 +247,6 @@ int clu_sched_wanted(const clu_sched *s) {
          at = clu_list_next(&g->waiting, at))
       n += CLU_LIST_MEMBER(at, clu_job, waiting)->pending.waiting;
   }
-  n += !s->away && !clu_list_is_empty(&s->stealable); /* what waits at another node */
+  n += some_stealable(s); /* what waits at another node */
   return (int)(n < idle ? n : idle);
 }

@@ -24,6 +24,10 @@ uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sche
 /* enum clu_readiness: on which part of the ready list it belongs. */
 int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd);
 int clu_policy_may_do(const clu_job *j, int node);
+/* Bytes that the next task of a job is expected to have, of those that node `node` may get. */
+int64_t clu_policy_expects(const clu_sched *s, const clu_job *j, int node);
+/* Tells whether its host has what the next task of a job asks for, were all of it free. */
+int clu_policy_host_could(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
 /* Tells whether there is room for a task of a job at a node. There is for the first in any case. */
 int clu_policy_fits(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
 /* Tells whether another node than `node` is there and can be reached that may do it; -1: whether
@@ -35,6 +39,8 @@ static inline int clu_policy_avoid(const clu_sched *s, const clu_job *j, int nod
   return clu_pending_first_avoids(&j->pending) == node && clu_policy_others_may(s, j, node) ? node
                                                                                             : -1;
 }
+/* Tells whether it has a task that waits and that `node`, which may do it, may get. */
+int clu_policy_has_for(const clu_sched *s, const clu_job *j, int node);
 /* The job whose turn it is at `node`: the first that came and has something for it; NULL: none. */
 clu_job *clu_policy_job_for(const clu_sched *s, int node);
 /* Tells whether `from` has tasks for node `to` that it need not have begun. */

@@ -48,18 +48,28 @@ typedef struct clu_sched_node {
   int readiness;      /* enum clu_readiness: which part of the ready list it is in */
   int has_begun;      /* something, since it came up */
   int counted;        /* in `busy` */
+  clu_grant *grant;   /* what it has of its host; memory that stays. Only if */
+  uint64_t granted;   /* this is not 0: the number of the grant */
+  int core;           /* in the ledger it counts with one core, as it has tasks that ask for none */
   clu_link ready, stealable, asking;
 } clu_sched_node;
 
-/* Jobs that may be done by the same nodes, and at the same times. */
+/* Tells whether the tasks of a job ask for something of their hosts, and all for the same. */
+enum clu_asks { CLU_ASKS_NOTHING, CLU_ASKS_ALIKE, CLU_ASKS_VARIOUS };
+
+/* Jobs that may be done by the same nodes, at the same times, and with the same of their hosts. */
 typedef struct clu_group {
   struct clu_group *next;
   unsigned char *only; /* as in clu_job_spec; NULL: all */
   int nonly;
   int needs_caller;     /* as in clu_job_spec */
+  int asks;             /* enum clu_asks: of its jobs */
+  clu_need need;        /* CLU_ASKS_ALIKE: for that */
   uint64_t time, bytes; /* of the tasks of jobs that have only one, as measured */
   uint64_t longest;     /* of these, how long a node has been at one: of clu_sched_desired() */
   clu_list waiting;     /* its jobs with tasks that wait, in the order in which they are served */
+  clu_link *at;         /* sched-give.c: the one whose turn it is; NULL: none */
+  int awaits_node;      /* sched-give.c: the first of them, which asks for something, has no node */
 } clu_group;
 
 struct clu_job {
@@ -68,13 +78,15 @@ struct clu_job {
   clu_group *group;
   clu_pending pending;
   int freed, cancelled, out_of_memory;
-  uint64_t id;          /* by the order in which they came */
+  uint64_t id;          /* by the order in which they are served: by priority, then as they came */
   uint64_t left;        /* tasks that have not ended */
   uint32_t batches;     /* that are with nodes, or on their way there */
   uint64_t time, bytes; /* of one task, as measured */
   uint64_t longest;     /* how long a node has been at one: of clu_sched_desired() */
   int denied;           /* the last time there was no room for a task of it */
   int64_t expects;      /* bytes that one task is expected to have at its peak; 0: not known */
+  clu_need *needs;      /* as in clu_job_spec; NULL: none */
+  uint32_t *need_of;
 };
 
 struct clu_sched {
@@ -95,19 +107,18 @@ struct clu_sched {
   clu_group *groups;
   size_t waiting;       /* jobs with tasks that wait */
   size_t waiting_alone; /* of these, those that do not need the caller */
-  int away;             /* the caller is */
-  int has_priorities;   /* some job had another priority than 0 */
+  size_t waiting_asks;  /* of these, those that ask for something of hosts */
+  clu_ledger *ledger;   /* NULL: nobody does */
+  int *host_of;         /* by node, `nhost_of` of them */
+  int nhost_of;
+  uint64_t grants; /* so far */
+  int away;        /* the caller is */
+  int has_priorities; /* some job had another priority than 0 */
   uint64_t next_id, grace, deadline;
   int timed; /* nodes with a deadline of their own; `deadline` may be of one that has none any more
               */
   clu_fifo ended; /* of clu_ended */
 };
-
-/* Tells whether tasks of job `a` leave before those of `b`. */
-static inline int clu_sched_is_before(const clu_job *a, const clu_job *b) {
-  if (a->spec.priority != b->spec.priority) return a->spec.priority > b->spec.priority;
-  return a->id < b->id;
-}
 
 static inline clu_sched_node *clu_sched_find_node(const clu_sched *s, int i) {
   return i >= 0 && i < s->n && s->nodes[i] && s->nodes[i]->up ? s->nodes[i] : NULL;
@@ -115,6 +126,14 @@ static inline clu_sched_node *clu_sched_find_node(const clu_sched *s, int i) {
 /* The batch that it is at; it has one. */
 static inline clu_batch *clu_sched_first_batch(const clu_sched_node *nd) {
   return clu_batches_at(&nd->batches, 0);
+}
+/* Tells what a task asks for, as clu_job_need(). */
+static inline const clu_need *clu_sched_need(const clu_job *j, uint64_t task) {
+  return j->needs ? &j->needs[j->need_of ? j->need_of[task] : 0] : NULL;
+}
+/* Its host, in the ledger. */
+static inline int clu_sched_host_of(const clu_sched *s, const clu_sched_node *nd) {
+  return nd->index < s->nhost_of ? s->host_of[nd->index] : 0;
 }
 
 #endif

@@ -5,13 +5,12 @@
 
 #include "core/base/err.h"
 #include "core/base/grow.h"
+#include "core/sched/sched-give.h"
 #include "core/sched/sched-job.h"
 #include "core/sched/sched-node.h"
 #include "core/sched/sched-policy.h"
 
-#define POLL_CLAIM 1000000 /* ns until a node that had not begun its first task is asked again */
-#define STEAL_TRIES 16     /* nodes that are asked for what an idle one may do, at most */
-#define MOST_RETRIES 254   /* starts are counted in a byte */
+#define MOST_RETRIES 254 /* starts are counted in a byte */
 
 /* ---- life ---- */
 
@@ -40,10 +39,13 @@ void clu_sched_free(clu_sched *s) {
   }
   for (int i = 0; i < s->n; i++) {
     if (s->nodes[i]) clu_batches_fini(&s->nodes[i]->batches);
+    if (s->nodes[i]) free(s->nodes[i]->grant);
     free(s->nodes[i]);
   }
   free(s->nodes);
   clu_fifo_fini(&s->ended);
+  clu_ledger_free(s->ledger);
+  free(s->host_of);
   free(s);
 }
 
@@ -65,21 +67,24 @@ static void make_way(clu_sched *s, const clu_job *j) {
 clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec) {
   clu_job *j = calloc(1, sizeof *j);
   if (!j) return NULL;
-  j->group = clu_sched_group(s, spec->only, spec->nonly, spec->needs_caller);
+  j->group = clu_sched_job_copy_needs(j, spec) == CLU_OK ? clu_sched_group(s, spec) : NULL;
   if (!j->group) {
+    free(j->needs);
+    free(j->need_of);
     free(j);
     return NULL;
   }
   j->spec = *spec;
   j->spec.only = NULL; /* the group has it */
+  j->spec.needs = NULL;
+  j->spec.need_of = NULL;
   if (j->spec.retries > MOST_RETRIES) j->spec.retries = MOST_RETRIES;
-  j->id = ++s->next_id;
+  j->id = (uint64_t)(CLU_PRIORITY_MOST - spec->priority) << 48 | ++s->next_id;
   j->spec.done = NULL;
   if (!spec->done) {
     clu_pending_init(&j->pending, spec->n);
   } else if (clu_pending_init_without(&j->pending, spec->n, spec->done) != CLU_OK) {
-    clu_pending_fini(&j->pending);
-    free(j);
+    clu_sched_job_drop(j);
     return NULL;
   }
   j->left = j->pending.waiting;
@@ -93,6 +98,8 @@ uint64_t clu_job_left(const clu_job *j) { return j->left; }
 uint64_t clu_job_waiting(const clu_job *j) { return j->pending.waiting; }
 int clu_job_out_of_memory(const clu_job *j) { return j->out_of_memory; }
 uint64_t clu_job_time(const clu_job *j) { return j->time; }
+const clu_need *clu_job_need(const clu_job *j, uint64_t task) { return clu_sched_need(j, task); }
+
 void clu_job_expect(clu_job *j, int64_t bytes) { j->expects = bytes; }
 int clu_job_waits_for_room(const clu_job *j) { return j->denied && j->pending.waiting > 0; }
 int clu_job_has_node(const clu_sched *s, const clu_job *j) {
@@ -135,6 +142,29 @@ int clu_sched_ended(clu_sched *s, clu_ended *out) {
     if (out->job) return 1; /* not of one that was freed meanwhile */
   }
   return 0;
+}
+
+/* ---- what hosts have ---- */
+
+int clu_sched_set_ledger(clu_sched *s, clu_ledger *ledger, const int *host_of, int n) {
+  int *hosts = malloc((size_t)(n + 1) * sizeof *hosts);
+  if (!hosts) {
+    clu_ledger_free(ledger);
+    return CLU_NOMEM;
+  }
+  memcpy(hosts, host_of, (size_t)n * sizeof *hosts);
+  clu_ledger_free(s->ledger);
+  free(s->host_of);
+  s->ledger = ledger;
+  s->host_of = hosts;
+  s->nhost_of = n;
+  for (int i = 0; i < s->n; i++) {
+    clu_sched_node *nd = s->nodes[i];
+    if (!nd) continue;
+    nd->core = 0;
+    clu_sched_node_count_core(s, nd, nd->counted);
+  }
+  return CLU_OK;
 }
 
 /* ---- nodes ---- */
@@ -236,6 +266,7 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int rule) {
   nd->tasks = nd->cancelled = 0;
   clu_sched_node_unask(nd);
   clu_sched_node_count(s, nd);
+  clu_sched_node_release(s, nd);
   nd->claim = NULL;
   nd->interrupt = CLU_INTERRUPT_NONE;
   clu_sched_node_set_deadline(s, nd, 0);
@@ -314,85 +345,10 @@ static int next_overdue(clu_sched *s, uint64_t now, clu_action *a) {
   return 0;
 }
 
-/* Steals for node `to`: whether its tasks wait now. `barred`: some of what is elsewhere this node
- * may not do. Only from nodes that have begun with their first: who has just been sent something
- * would else lose it before it is awake, and so in turn. */
-static int steal_for(clu_sched *s, const clu_sched_node *to, uint64_t now, int *barred) {
-  clu_link *next;
-  int tries = 0;
-  for (clu_link *at = clu_list_first(&s->stealable); at && tries < STEAL_TRIES; at = next) {
-    clu_sched_node *from = CLU_LIST_MEMBER(at, clu_sched_node, stealable);
-    next = clu_list_next(&s->stealable, at);
-    if (!clu_policy_may_steal(s, from, to->index)) {
-      *barred = 1;
-      continue;
-    }
-    tries++;
-    if (from->elsewhere) {
-      clu_sched_node_ask_later(s, from, now);
-      continue;
-    }
-    if (clu_claim_first(from->claim) <= clu_sched_first_batch(from)->seq) {
-      clu_sched_wake_at(s, now + POLL_CLAIM); /* nobody tells when it begins */
-      continue;
-    }
-    if (clu_sched_node_take_back(s, from)) return 1;
-  }
-  return 0;
-}
-
-/* Nothing waits for a node that is idle, while tasks wait at others. The node for which some were
- * taken from there; NULL: none were. */
-static clu_sched_node *steal(clu_sched *s, uint64_t now) {
-  for (clu_link *at = clu_list_first(&s->idle); at; at = clu_list_next(&s->idle, at)) {
-    clu_sched_node *to = CLU_LIST_MEMBER(at, clu_sched_node, ready);
-    int barred = 0;
-    if (steal_for(s, to, now, &barred)) return to;
-    if (!barred) return NULL; /* the next one would find the same */
-  }
-  return NULL;
-}
-
-/* Tasks that wait, for this node: of the job that came first. */
-static int give(clu_sched *s, clu_sched_node *nd, clu_action *a) {
-  clu_job *j = clu_policy_job_for(s, nd->index);
-  clu_taken x;
-  if (!j) return 0;
-  if ((j->denied = !clu_policy_fits(s, j, nd))) return 0;
-  if (!clu_pending_take(&j->pending, clu_policy_batch_size(s, j, nd),
-                        clu_policy_avoid(s, j, nd->index), &x))
-    return 0;
-  clu_sched_job_enlist(s, j);
-  a->what = CLU_ACT_SEND;
-  a->node = nd->index;
-  a->job = j;
-  a->user = j->spec.user;
-  a->first = x.first;
-  a->n = x.n;
-  a->attempt = x.attempt;
-  a->last = x.last;
-  j->batches++;
-  nd->sending++;
-  return 1;
-}
-
-static int give_one_of(clu_sched *s, const clu_list *ready, clu_action *a) {
-  for (clu_link *at = clu_list_first(ready); at; at = clu_list_next(ready, at))
-    if (give(s, CLU_LIST_MEMBER(at, clu_sched_node, ready), a)) return 1;
-  return 0;
-}
-
-/* Tells whether a node that has nothing may get something. */
-static int may_begin(const clu_sched *s) { return s->most == 0 || s->busy < s->most; }
-
 void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
-  clu_sched_node *nd;
   memset(a, 0, sizeof *a);
   if (next_overdue(s, now, a)) return;
-  if (s->waiting && may_begin(s) && give_one_of(s, &s->idle, a)) return;
-  if (s->waiting && give_one_of(s, &s->room, a)) return;
-  nd = may_begin(s) ? steal(s, now) : NULL;
-  if (!nd || !give(s, nd, a)) clu_sched_next_ask(s, a);
+  if (!clu_sched_give(s, now, a)) clu_sched_next_ask(s, a);
 }
 
 void clu_sched_limit(clu_sched *s, int most) { s->most = most; }
@@ -446,6 +402,7 @@ static int add_batch(clu_sched *s, clu_sched_node *nd, const clu_action *a, uint
 int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t bytes, uint64_t now) {
   clu_sched_node *nd = s->nodes[a->node];
   clu_job *j = a->job;
+  int64_t expects;
   if (clu_policy_extends(nd, a, seq, now)) {
     clu_batches_at(&nd->batches, nd->batches.len - 1)->n += a->n;
     j->batches--;
@@ -459,8 +416,11 @@ int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t byt
   if (j->spec.n == 1) follow(&j->group->bytes, bytes);
   nd->tasks += a->n;
   nd->end = seq + a->n;
-  if (j->expects > nd->takes && !nd->apart) clu_sched_node_set_takes(s, nd, j->expects);
-  if (nd->tasks > 1 && clu_sched_node_gives_back(nd)) clu_sched_node_set_stealable(s, nd, 1);
+  if (s->ledger) clu_sched_node_count(s, nd); /* it may be taken back at once */
+  expects = a->need && a->need->memory > j->expects ? a->need->memory : j->expects;
+  if (expects > nd->takes && !nd->apart) clu_sched_node_set_takes(s, nd, expects);
+  if (nd->tasks > 1 && !nd->granted && clu_sched_node_gives_back(nd))
+    clu_sched_node_set_stealable(s, nd, 1);
   if (j->cancelled) /* while it was on its way */
     clu_sched_node_cancel(s, nd, j, now);
   else
@@ -471,6 +431,10 @@ int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t byt
 void clu_sched_unsent(clu_sched *s, const clu_action *a) {
   clu_sched_node *nd = s->nodes[a->node];
   if (nd->sending) nd->sending--;
+  if (a->granted && nd->granted == a->granted && nd->batches.len == 0) {
+    clu_sched_node_release(s, nd);
+    clu_sched_node_enlist(s, nd);
+  }
   if (a->attempt > 1)
     clu_sched_retry(s, a->job, a->first, a->last, a->attempt - 1, 0);
   else

@@ -61,8 +61,12 @@
  * Functions that may want memory return CLU_NOMEM or NULL; an ending for which there is none is
  * told by clu_job_out_of_memory().
  *
- * Files: sched-list.h <- sched-queue.h <- sched-state.h <- sched-policy.h <- sched-job.h <-
- * sched-node.h <- scheduler.c; each knows only those before it.
+ * Tasks that ask for cores or units of their host (ledger.h) go to a node that has nothing, alone
+ * or with others of their job that ask for the same, and nothing is sent behind them. What such a
+ * job waits for is kept for it: see sched-give.h.
+ *
+ * Files: ledger.h; sched-list.h <- sched-queue.h <- sched-state.h <- sched-policy.h <- sched-job.h
+ * <- sched-node.h <- sched-give.h <- scheduler.c; each knows only those before it.
  */
 #ifndef CLUTCH_SCHED_H
 #define CLUTCH_SCHED_H
@@ -70,11 +74,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/sched/ledger.h"
 #include "core/shm/claim.h"
 
 #define CLU_AHEAD 8000000u     /* ns of work that may wait at a node */
 #define CLU_ASK_AFTER 4000000u /* ns at one task before what waits behind it is asked for */
 #define CLU_SMALL_TASK 4194304 /* bytes: what takes no more always fits */
+#define CLU_PRIORITY_MOST 1000 /* a job has this priority at the most, and minus this at least */
 #define CLU_BATCH_MOST 8192u   /* tasks that leave together, at most */
 /* More bytes than that leave together only if one task has as many. */
 #define CLU_BATCH_BYTES 262144u
@@ -87,7 +93,7 @@ typedef struct clu_job_spec {
   uint32_t retries;
   uint32_t chunk;      /* tasks that leave together; 0: as measured */
   uint64_t timeout_ns; /* of one task; 0: none */
-  double priority;     /* of two jobs the one with more is served first */
+  int priority;        /* of two jobs the one with more is served first; see CLU_PRIORITY_MOST */
   void *user;          /* comes back in actions and endings */
   unsigned char *only; /* `nonly` flags by node: who may do it; the scheduler's from then on, by
                           malloc(). NULL: all may */
@@ -95,6 +101,9 @@ typedef struct clu_job_spec {
   const unsigned char *done; /* flags by task: which have ended before, elsewhere; read by
                                 clu_job_new() only. NULL: none */
   int needs_caller; /* its batches cannot be made while the caller is away: see clu_sched_away() */
+  const clu_need *needs; /* `nneeds` of what its tasks ask for; copied. NULL: for nothing */
+  uint32_t nneeds;
+  const uint32_t *need_of; /* by task: which of these; copied. NULL: the first */
 } clu_job_spec;
 
 enum clu_act { CLU_ACT_NONE, CLU_ACT_SEND, CLU_ACT_INTERRUPT, CLU_ACT_KILL, CLU_ACT_TAKE_BACK };
@@ -105,9 +114,13 @@ typedef struct clu_action {
   void *user;
   uint64_t first;
   uint32_t n;
-  uint32_t attempt; /* 1 for the first */
-  int last;         /* the scheduler's */
-  uint64_t seq;     /* INTERRUPT: the task. TAKE_BACK: the number after its last one */
+  uint32_t attempt;       /* 1 for the first */
+  int last;               /* the scheduler's */
+  uint64_t granted;       /* the scheduler's */
+  const clu_need *need;   /* SEND: what they ask for, and */
+  const clu_grant *grant; /* what they were given until they have ended; NULL: nothing. Both are the
+                             scheduler's, until that is told what was done */
+  uint64_t seq;           /* INTERRUPT: the task. TAKE_BACK: the number after its last one */
 } clu_action;
 
 enum clu_end { CLU_END_ANSWER, CLU_END_DIED, CLU_END_TIMEOUT, CLU_END_CANCELLED };
@@ -135,8 +148,8 @@ clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec);
 void clu_job_cancel(clu_sched *s, clu_job *j, uint64_t now);
 /* Tasks that wait end as CLU_END_DIED with `cause`: there is no node any more. */
 void clu_job_fail_pending(clu_sched *s, clu_job *j, int cause);
-/* Tasks from number `until` on wait until this is called with more; UINT64_MAX: none has to. Retries
- * do not. */
+/* Tasks from number `until` on wait until this is called with more; UINT64_MAX: none has to.
+ * Retries do not. */
 void clu_job_until(clu_sched *s, clu_job *j, uint64_t until);
 /* Cancels what is left, and forgets it. */
 void clu_job_free(clu_sched *s, clu_job *j, uint64_t now);
@@ -148,6 +161,19 @@ int clu_job_out_of_memory(const clu_job *j);
 int clu_job_has_node(const clu_sched *s, const clu_job *j);
 /* Measured nanoseconds of one task; 0: not known yet. */
 uint64_t clu_job_time(const clu_job *j);
+
+/* Tells what a task of it asks for; NULL: nothing. As long as the job. */
+const clu_need *clu_job_need(const clu_job *j, uint64_t task);
+
+/* ---- what hosts have ---- */
+
+/* From now on tasks get what they ask for of this ledger, which is the scheduler's from then on.
+ * `host_of`: by node, `n` of them, the number of its host; read only now. To be called before the
+ * first job that asks for anything; a second time only while nothing was given. CLU_OK or
+ * CLU_NOMEM. */
+int clu_sched_set_ledger(clu_sched *s, clu_ledger *ledger, const int *host_of, int n);
+/* Tells what node `i` has of it; NULL: nothing. */
+const clu_grant *clu_sched_node_grant(const clu_sched *s, int i);
 
 /* ---- nodes ---- */
 
@@ -196,6 +222,11 @@ int clu_sched_wanted(const clu_sched *s);
  * longer. No more than there are tasks. Tasks that only some of the nodes may do do not count.
  * O(jobs + nodes). */
 double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target);
+/* Tells whether some task waits: for a node, or at one that is at another. */
+int clu_sched_some_wait(const clu_sched *s);
+/* For how many of `n` more nodes there is memory for what tasks take, as far as is known, and
+ * `least` bytes at least. */
+int clu_sched_room_for(const clu_sched *s, int n, int64_t least);
 /* So many nodes may have something, at most; 0: all. Who has something keeps it. */
 void clu_sched_limit(clu_sched *s, int most);
 /* Memory. Tasks that nodes are at may have `capacity` bytes together, INT64_MAX: any number; each
@@ -204,7 +235,7 @@ void clu_sched_limit(clu_sched *s, int most);
  * out, and what was not begun is taken back. */
 void clu_sched_room(clu_sched *s, int64_t capacity, int is_tight);
 /* A task of it has so many bytes at its peak, as far as is known; 0: not known, or next to nothing.
- */
+ * Where a task asks for more, that counts. */
 void clu_job_expect(clu_job *j, int64_t bytes);
 /* Tells whether it has a task that waits only for that. */
 int clu_job_waits_for_room(const clu_job *j);

@@ -255,6 +255,13 @@ static void remove_spare(clu_supervisor *sv) {
   }
 }
 
+/* What copies of nodes have left (r/node/frozen.c): sockets, which R would not remove. */
+static void remove_frozen(clu_supervisor *sv) {
+  char path[1100];
+  snprintf(path, sizeof path, "%s/frozen", sv->tmp);
+  clu_os_remove_tree(path);
+}
+
 void clu_sv_end_all(clu_supervisor *sv) {
   uint64_t deadline = clu_os_now() + 2000 * CLU_MS;
   clu_loop_interest(&sv->loop, sv->control, 0,
@@ -266,4 +273,5 @@ void clu_sv_end_all(clu_supervisor *sv) {
   while (end_orphans(sv) > 0 && clu_os_now() < deadline) wait_for_ends(sv);
   remove_gone(sv);
   remove_spare(sv);
+  remove_frozen(sv);
 }

@@ -23,8 +23,8 @@ static int take_urgent(void *self) {
   }
   if (all->first && clu_loop_writers(clu_session_loop(all->session))) return 1;
   for (const clu_engine *t = all->first; t; t = t->next)
-    if (t->jobs.nbare && (t->jobs.nrestartable || t->jobs.nrecorded || t->jobs.nheld || t->limits.bytes > 0 ||
-                          clu_sched_is_urgent(t->sched)))
+    if (t->jobs.nbare && (t->jobs.nrestartable || t->jobs.nrecorded || t->jobs.nheld ||
+                          t->limits.bytes > 0 || clu_sched_is_urgent(t->sched)))
       return 1;
   return 0;
 }
@@ -44,8 +44,10 @@ static uint64_t due(void *self) {
   uint64_t first = clu_engines_idle_due(all);
   for (clu_engine *t = all->first; t; t = t->next) {
     uint64_t fit = clu_engine_fit_due(t), host = clu_engine_hosts_due(t);
+    uint64_t growth = clu_engine_growth_due(t);
     if (fit && (!first || fit < first)) first = fit;
     if (host && (!first || host < first)) first = host;
+    if (growth && (!first || growth < first)) first = growth;
   }
   if (all->room.due && (!first || all->room.due < first)) first = all->room.due;
   return first;
@@ -70,6 +72,7 @@ static int64_t next_wait(const clu_engines *all, int64_t wait) {
   for (const clu_engine *t = all->first; t; t = t->next) {
     if (t->limits.bytes > 0 && wait > MEMORY_EVERY) wait = MEMORY_EVERY;
     wait = clu_engine_fit_wait(t, (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait));
+    wait = clu_engine_growth_wait(t, now, wait);
   }
   wait = clu_engines_room_wait(all, now, wait);
   return clu_loop_until_timer(clu_session_loop(all->session), wait);

@@ -68,11 +68,13 @@ void clu_engine_free(clu_engine *t) {
   drive_no_more(t);
   clu_budget_give(t->cores.held);
   clu_engine_hosts_free(t);
+  clu_engine_growth_free(t);
   for (clu_task_job *j = t->jobs.first; j; j = j->next) {
     j->engine = NULL;
     j->job = NULL;
   }
   clu_sched_free(t->sched);
+  clu_engine_resources_free(t);
   free(t->nodes);
   free(t->deaths.list);
   clu_engine_notes_free(t);
@@ -95,48 +97,6 @@ const clu_trace *clu_engine_trace(const clu_engine *t) { return &t->trace; }
 
 /* ---- its nodes ---- */
 
-/* Another node has come: what was known of the one before is of no use. */
-static void replace_node(clu_task_node *at, clu_node *nd) {
-  at->id = clu_node_id(nd);
-  at->node = nd;
-  at->closed = 0;
-  at->over_memory = 0;
-  at->killed = CLU_NOT_KILLED;
-  at->excuse = CLU_EXCUSE_UNKNOWN;
-  at->idle = 0;
-  at->memory = 0;
-  at->early = at->asked = 0;
-  clu_engine_room_attach(at, nd);
-}
-
-int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
-  clu_task_node *at = &t->nodes[i];
-  if (!clu_node_takes_work(nd)) {
-    int is_dead = clu_node_is_lost(nd) || at->killed || at->idle;
-    return is_dead ? CLU_ATTACH_DEAD : CLU_ATTACH_STOPPED;
-  }
-  if (at->id == clu_node_id(nd)) return CLU_ATTACHED;
-  if (at->id) {
-    if (at->excuse == CLU_EXCUSE_UNKNOWN) at->excuse = CLU_NOT_EXCUSED;
-    clu_engine_see_deaths(t, 1); /* the one before has ended unseen */
-  }
-  clu_node_drop_data(nd);
-  replace_node(at, nd);
-  t->idle.is_idle = 0;
-  clu_node_set_data(nd, at);
-  if (clu_node_ring(nd))
-    t->rings.any = 1;
-  else
-    t->rings.not_all = 1;
-  clu_engine_limit_node(t, nd);
-  if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) return CLU_ATTACH_NO_MEMORY;
-  if (clu_node_is_proxied(nd)) clu_sched_node_elsewhere(t->sched, i);
-  if (!clu_node_clock_is_ours(nd)) clu_sched_node_apart(t->sched, i);
-  at->cut = clu_node_is_cut(nd);
-  clu_sched_node_cut(t->sched, i, at->cut != CLU_IS_REACHED, clu_os_now());
-  return CLU_ATTACHED;
-}
-
 int clu_engine_has(const clu_engine *t, int i, const clu_node *nd) {
   return clu_node_takes_work(nd) && t->nodes[i].id == clu_node_id(nd);
 }
@@ -146,7 +106,7 @@ int clu_engine_size(const clu_engine *t) { return t->n; }
 
 int clu_engine_is_whole(const clu_engine *t) {
   if (t->deaths.n) return 0;
-  for (int i = 0; i < t->n; i++) {
+  for (int i = 0; i < clu_engine_first(t); i++) {
     const clu_node *nd = clu_engine_node(t, i);
     if (!nd || !clu_engine_has(t, i, nd)) return 0;
   }

@@ -54,9 +54,10 @@ void clu_engines_free(clu_engines *all);
  *
  * It reads results and queues their bytes, sees deaths, sends submitted tasks to nodes that are
  * free, whose bytes are ready, and puts time limits into force. Elements are the caller's: maps
- * wait. It is at work only while there are submitted tasks for which that makes a difference, and
- * where nodes are to end that nobody needs. Of what comes while the owner is elsewhere it reads 256
- * MB, and what had begun to be read; then nodes wait with what follows. */
+ * wait. It makes nodes where that is needed. It is at work only while there are submitted tasks for
+ * which that makes a difference, and where nodes are to end that nobody needs. Of what comes while
+ * the owner is elsewhere it reads 256 MB, and what had begun to be read; then nodes wait with what
+ * follows. */
 clu_turns_work clu_engines_work(clu_engines *all);
 /* The owner leaves now, and comes back at once: nothing has become urgent by what it has done. */
 void clu_engines_back_at_once(clu_engines *all);
@@ -133,6 +134,54 @@ void clu_engine_end_idle_hosts(clu_engine *t);
  * not NULL. */
 int clu_engine_ended_hosts(const clu_engine *t, int *numbers);
 
+/* ---- nodes of this machine that come and go with the work, see grow.c ---- */
+
+typedef struct clu_engine_growth {
+  int first;           /* so many stay; those with numbers from `first` (from 0) on come and go */
+  int most;            /* so many there may be */
+  clu_server *server;  /* that forks them; the engine takes a reference of its own */
+  int kind;            /* how they start: enum clu_start_kind */
+  uint64_t settings;   /* number of the settings that have to be in force there */
+  uint64_t idle_after; /* ns without work after which one ends */
+} clu_engine_growth;
+/* From now on nodes come and go so. */
+void clu_engine_set_growth(clu_engine *t, const clu_engine_growth *growth);
+/* None comes any more, and those that start are the caller's: clu_engine_take_grown(). */
+void clu_engine_end_growth(clu_engine *t);
+/* Calls (CLU_K_CALL) that a new node gets before anything else. First those of before are dropped,
+ * and nodes that start with them are ended. Then bodies are added, of which the engine takes a
+ * reference of its own: CLU_OK or CLU_NOMEM. No node is made until all are there. */
+void clu_engine_calls_begin(clu_engine *t);
+int clu_engine_add_call(clu_engine *t, clu_blob *body);
+void clu_engine_calls_end(clu_engine *t);
+/* How many nodes stay: all, where none come and go. */
+int clu_engine_first(const clu_engine *t);
+/* Tells whether more are wanted, and the fork server has ended or has other settings in force, or
+ * calls are missing: the caller has to see to that. */
+int clu_engine_growth_is_blocked(const clu_engine *t);
+/* A node that has come and is the caller's from now on, `*index` from 0; NULL: none. The one that
+ * the caller had there before is of no use. */
+clu_node *clu_engine_take_grown(clu_engine *t, int *index);
+/* An answer to one of these calls that was an error: the caller's; NULL: none. */
+clu_blob *clu_engine_take_failure(clu_engine *t);
+
+/* ---- what hosts have, for tasks that ask for it: needs.c ---- */
+
+typedef struct clu_resources {
+  int hosts, kinds;         /* kinds: CLU_KINDS at most */
+  const char *const *names; /* by kind */
+  const uint32_t *cores;    /* by host */
+  const char *const *units; /* of kind `k` at host `h`, at h * kinds + k: their names, with a comma
+                               between each two, CLU_UNITS at most; "": there are none */
+  const int *host_of;       /* by node, clu_engine_size() of them */
+} clu_resources;
+/* From now on tasks can ask for some of that; all is copied. To be called before the first job that
+ * asks for anything, and again only while no such job is there. CLU_OK or CLU_NOMEM. */
+int clu_engine_set_resources(clu_engine *t, const clu_resources *r);
+/* What node `i` has of it: an array of one line for each kind, "gpu=0,1", as text that the caller
+ * frees by clu_blob_unref(), and before it "cores=2". NULL: nothing, or no memory. */
+clu_blob *clu_engine_granted(const clu_engine *t, int i);
+
 /* ---- the budget of cores, see cores.c ---- */
 
 /* From now on it computes with tokens of a budget of `size`, which is in `folder`; 0: without. */
@@ -142,6 +191,10 @@ void clu_engine_set_budget(clu_engine *t, int size, const char *folder);
 int clu_engine_map_begins(clu_engine *t, int tokens, int own);
 /* `own`: what clu_engine_map_begins() has returned. */
 void clu_engine_map_ends(clu_engine *t, int own);
+
+/* From now on no more nodes of this machine compute than there are cores that others leave free, of
+ * all engines together; one always may. 0: that does not matter. */
+void clu_engines_set_polite(clu_engines *all, int polite);
 
 /* ---- work ---- */
 
@@ -248,11 +301,14 @@ void clu_engine_tell_end(clu_engine *t, int i, int counts);
 
 /* Notes tell the caller what is no news for those who wait for a task. */
 enum clu_note_kind {
-  CLU_NOTE_LIMIT,  /* a task took longer than it may */
-  CLU_NOTE_RETRY,  /* one whose node has died was given to another */
-  CLU_NOTE_CUT,    /* a node cannot be reached */
-  CLU_NOTE_RESUME, /* it can again */
-  CLU_NOTE_IDLE    /* all nodes were told to end, since nobody needed them */
+  CLU_NOTE_LIMIT,    /* a task took longer than it may */
+  CLU_NOTE_RETRY,    /* one whose node has died was given to another */
+  CLU_NOTE_CUT,      /* a node cannot be reached */
+  CLU_NOTE_RESUME,   /* it can again */
+  CLU_NOTE_IDLE,     /* all nodes were told to end, since nobody needed them */
+  CLU_NOTE_GROWN,    /* a node has come as tasks waited */
+  CLU_NOTE_SHRUNK,   /* one of these was told to end, since nobody needed it */
+  CLU_NOTE_NOT_GROWN /* one could not start */
 };
 typedef struct clu_note {
   int what, node;        /* enum clu_note_kind; -1: all nodes */
@@ -280,10 +336,13 @@ typedef struct clu_task_spec {
   uint32_t retries, chunk;
   uint64_t timeout_ns;
   double max_memory;    /* bytes; 0: no limit */
-  double priority;
+  int priority; /* see CLU_PRIORITY_MOST */
   const uint32_t *seed; /* six: the stream of the first task; NULL: it has none */
   const int *only;      /* `nonly` numbers of nodes, from 1, that may do it; NULL: all */
   size_t nonly;
+  const clu_need *needs; /* `nneeds` of what its tasks ask for; NULL: for nothing */
+  uint32_t nneeds;
+  const uint32_t *need_of; /* by task: which of these; NULL: the first */
 } clu_task_spec;
 /* A job. `message`: the JOB message, its own from now on, also on failure. `caller`: for
  * clu_engine_caller. NULL without memory. */
@@ -291,6 +350,8 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
                                void *caller);
 /* Another stream, of a job that has not begun. */
 void clu_task_job_seed(clu_task_job *j, const uint32_t seed[6]);
+/* Returns that stream, six numbers; NULL: its tasks have none of their own. */
+const uint32_t *clu_task_job_stream(const clu_task_job *j);
 /* Gives a name to a job that has not begun. CLU_OK or CLU_NOMEM. */
 int clu_task_job_name(clu_task_job *j, const char *label);
 typedef struct clu_task_recorded {
@@ -321,8 +382,8 @@ void clu_task_job_fail_before(clu_task_job *j, uint64_t task, uint32_t attempt);
  * RESULT message has it. CLU_OK or CLU_NOMEM. */
 int clu_task_job_give(clu_task_job *j, clu_blob *body);
 /* The same: the value of another task, of whatever engine, which has not ended. It waits for that,
- * and ends with CLU_CAUSE_NEEDED where there will be none. CLU_OK, CLU_NOMEM, or CLU_DEAD: that task
- * has ended. */
+ * and ends with CLU_CAUSE_NEEDED where there will be none. CLU_OK, CLU_NOMEM, or CLU_DEAD: that
+ * task has ended. */
 int clu_task_job_await_value(clu_task_job *j, clu_task_job *from);
 #define CLU_CAUSE_NEEDED INT32_MIN
 /* One of them there will never be: it ends so when it is begun. */

@@ -5,8 +5,6 @@
 
 #include "core/tasks/engine-private.h"
 
-#define GRACE_MS 2000 /* that an idle node has to end */
-
 /* ---- all nodes ---- */
 
 void clu_engine_end_idle(clu_engine *t, uint64_t after_ns) {
@@ -17,7 +15,7 @@ void clu_engine_end_idle(clu_engine *t, uint64_t after_ns) {
 int clu_engine_use(clu_engine *t) {
   t->idle.used = clu_os_now();
   clu_loop_pump(clu_session_loop(t->all->session), 0, NULL);
-  for (int i = 0; i < t->n; i++)
+  for (int i = 0; i < clu_engine_first(t); i++)
     if (!t->nodes[i].node || !clu_node_takes_work(t->nodes[i].node)) return 0;
   return 1;
 }
@@ -43,15 +41,13 @@ uint64_t clu_engines_idle_due(clu_engines *all) {
   return first;
 }
 
-/* It has nothing, and gets nothing more: for the scheduler it is not there from now on, although it
- * may take a while to end. That is no death. */
+/* Those that come and go with the work come by themselves: see grow.c. */
 static void end_node(clu_engine *t, clu_task_node *at) {
-  if (!at->node || !clu_node_takes_work(at->node)) return;
-  clu_node_stop(at->node, GRACE_MS);
-  clu_node_drop_data(at->node);
-  clu_sched_node_lost(t->sched, at->index, 0, CLU_RETRY_NONE);
-  at->id = 0;
-  at->idle = 1;
+  int ended = clu_engine_end_node(t, at);
+  if (at->index >= clu_engine_first(t))
+    at->is_absent |= ended;
+  else
+    at->idle |= ended;
 }
 
 void clu_engines_end_idle(clu_engines *all) {
@@ -61,6 +57,7 @@ void clu_engines_end_idle(clu_engines *all) {
     if (!t->idle.after || t->idle.is_idle || t->idle.used + t->idle.after > now) continue;
     t->idle.is_idle = 1;
     clu_engine_note(t, CLU_NOTE_IDLE, -1, NULL, 0, 0);
+    clu_engine_end_starting(t);
     for (int i = 0; i < t->n; i++) end_node(t, &t->nodes[i]);
   }
 }
@@ -141,7 +138,7 @@ static void end_host(clu_engine *t, clu_idle_host *h) {
   for (int i = h->is.first; i < h->is.first + h->is.n; i++) {
     clu_task_node *at = &t->nodes[i];
     if (!at->id || !at->node) continue;
-    clu_node_stop(at->node, GRACE_MS);
+    clu_node_stop(at->node, CLU_IDLE_GRACE_MS);
     clu_node_drop_data(at->node);
     clu_sched_node_lost(t->sched, i, 0, CLU_RETRY_NONE);
     at->id = 0;

@@ -52,7 +52,7 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
                                void *caller) {
   clu_task_job *j = job_alloc(spec->n, t->n);
   if (j) j->bare = spec->bare;
-  if (!j || fill_spec(j, spec) != CLU_OK) {
+  if (!j || fill_spec(j, spec) != CLU_OK || clu_task_job_copy_needs(j, spec) != CLU_OK) {
     if (j) clu_task_job_forget(j);
     clu_blob_unref(message);
     return NULL;
@@ -64,6 +64,8 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
   j->number = ++t->jobs.numbers;
   return j;
 }
+
+const uint32_t *clu_task_job_stream(const clu_task_job *j) { return j->seeded ? j->seed : NULL; }
 
 void clu_task_job_seed(clu_task_job *j, const uint32_t seed[6]) {
   memcpy(j->seed, seed, sizeof j->seed);
@@ -84,6 +86,7 @@ int clu_task_job_begin(clu_engine *t, clu_task_job *j) {
   j->spec.done = NULL;
   if (!j->job) return CLU_NOMEM;
   j->spec.only = NULL; /* the scheduler has it */
+  clu_task_job_drop_needs(j);
   j->engine = t;
   j->next = t->jobs.first;
   if (j->next) j->next->prev = j;
@@ -91,6 +94,8 @@ int clu_task_job_begin(clu_engine *t, clu_task_job *j) {
   t->jobs.n++;
   t->jobs.nmaps += !j->bare;
   t->jobs.nrecorded += j->recording != NULL;
+  t->jobs.nsaid += (size_t)j->says_memory;
+  if (j->says_memory) t->all->room.due = 1; /* before anything of it is handed out */
   t->limits.njobs += j->max_memory > 0;
   count(j);
   clu_task_job_hold(j);

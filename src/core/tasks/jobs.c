@@ -156,6 +156,7 @@ void clu_task_job_detach(clu_task_job *j) {
   t->jobs.n--;
   t->jobs.nmaps -= !j->bare;
   t->jobs.nrecorded -= j->recording != NULL;
+  t->jobs.nsaid -= (size_t)j->says_memory;
   clu_recording_free(j->recording);
   j->recording = NULL;
   t->limits.njobs -= j->max_memory > 0;
@@ -181,6 +182,7 @@ static void job_free(clu_task_job *j) {
   free(j->spec.only);
   clu_task_job_order_free(j);
   clu_task_job_given_free(j);
+  clu_task_job_drop_needs(j);
   free(j->sent_to);
   free(j->ended);
   for (size_t i = 0; i < j->nfailures; i++) clu_blob_unref(j->failures[i].stack);

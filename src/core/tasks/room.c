@@ -68,6 +68,14 @@ int64_t clu_task_job_expected(clu_engine *t, clu_task_job *j) {
   return clu_peaks_expected(&room_of(t, j)->peaks);
 }
 
+int64_t clu_engine_room_seen(const clu_engine *t) {
+  int64_t most = 0;
+  for (int i = 0; i < t->n; i++)
+    if (t->nodes[i].id && t->nodes[i].room.head && t->nodes[i].room.peak > most)
+      most = t->nodes[i].room.peak;
+  return most;
+}
+
 /* A task of it has had so many bytes. */
 static void note_most(clu_engine *t, clu_task_job *j, int64_t bytes) {
   if (bytes > j->room.top) j->room.top = bytes;
@@ -171,6 +179,16 @@ static void see_nodes(clu_engines *all, uint64_t now) {
   }
 }
 
+/* Bytes that the task at which it is has said that it needs; 0: it has not. */
+static int64_t said_of(const clu_task_node *at) {
+  void *user;
+  uint64_t task;
+  const clu_need *need;
+  if (!clu_sched_node_current(at->engine->sched, at->index, at->room.head, &user, &task)) return 0;
+  need = clu_job_need(((const clu_task_job *)user)->job, task);
+  return need ? need->memory : 0;
+}
+
 /* Tells the plan what is known of their jobs, once all were seen. */
 static void see_jobs(clu_engines *all) {
   for (size_t k = 0; k < all->room.n; k++) {
@@ -181,6 +199,7 @@ static void see_jobs(clu_engines *all) {
     if (!of) continue;
     x->expected = clu_peaks_expected(&of->peaks);
     x->most = of->seen > of->peaks.most ? of->seen : of->peaks.most;
+    if (said_of(at) > x->expected) x->expected = said_of(at);
   }
 }
 
@@ -345,23 +364,34 @@ static void tell_schedulers(clu_engines *all, uint64_t took) {
   }
 }
 
-static void let_go(clu_engines *all) {
-  for (clu_engine *t = all->first; t; t = t->next) {
+static void all_go_on(clu_engines *all) {
+  for (clu_engine *t = all->first; t; t = t->next)
     for (int i = 0; i < t->n; i++) clu_task_node_go_on(&t->nodes[i]);
-    clu_sched_room(t->sched, INT64_MAX, 0);
-  }
+}
+
+static void let_go(clu_engines *all) {
+  all_go_on(all);
+  for (clu_engine *t = all->first; t; t = t->next) clu_sched_room(t->sched, INT64_MAX, 0);
+}
+
+/* Tells whether a job has said how much memory it needs: what is left is to be known before. */
+static int is_said(const clu_engines *all) {
+  for (const clu_engine *t = all->first; t; t = t->next)
+    if (t->jobs.nsaid > 0 && clu_engine_open(t) > 0) return 1;
+  return 0;
 }
 
 void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
   struct clu_engines_room *r = &all->room;
   see_nodes(all, now);
-  if (r->n == 0 || !see_left(all, now)) {
+  if ((r->n == 0 && !is_said(all)) || !see_left(all, now)) {
     let_go(all);
     r->is.is_short = 0;
     clu_memory_turn_give();
     r->due = r->looked = 0;
     return;
   }
+  if (r->n == 0) all_go_on(all);
   see_jobs(all);
   r->is.may_end = !r->ends && (!r->ended || now - r->ended > GONE_AFTER);
   take_turn(r, oldest_of(r));

@@ -24,6 +24,8 @@ static uint32_t may_have(const sending *s) {
   double bytes = s->t->limits.bytes;
   if (s->t->all->room.is.is_short && clu_node_clock_is_ours(s->nd)) {
     double needs = (double)clu_task_job_expected(s->t, s->j) + NODE_ITSELF;
+    if (s->a.need && (double)s->a.need->memory + NODE_ITSELF > needs)
+      needs = (double)s->a.need->memory + NODE_ITSELF;
     if (bytes == 0 || needs < bytes) bytes = needs;
   }
   return bytes > 0 && bytes < NO_LIMIT_FROM ? (uint32_t)(bytes / 1048576) + 1 : 0;
@@ -34,6 +36,7 @@ static void write_head(unsigned char *head, const sending *s) {
   uint32_t flags = 0, seed[6];
   if (j->seeded) flags |= CLU_TASKS_SEEDED;
   if (j->bare) flags |= CLU_TASKS_BARE;
+  if (s->a.need) flags |= CLU_TASKS_GRANT;
   if (j->recording) flags |= CLU_TASKS_RECORDED;
   if (j->n == 1) flags |= CLU_TASKS_ONLY;
   if (!clu_node_ring(s->nd) && !clu_node_is_proxied(s->nd)) flags |= CLU_TASKS_NO_RING;
@@ -93,7 +96,10 @@ static clu_blob *new_message(const sending *s) {
   if (!b) return NULL;
   write_head(head, s);
   clu_blob_append(b, head, sizeof head); /* there is room */
-  return b;
+  if (!s->a.need) return b;
+  if (clu_engine_write_grant(s->t, b, s->a.node, s->a.need, s->a.grant) == CLU_OK) return b;
+  clu_blob_unref(b);
+  return NULL;
 }
 
 /* The caller may give up this job and others meanwhile, work at them, and replace nodes. So the job

@@ -30,6 +30,7 @@ int clu_engine_act(clu_engine *t, int may_send) {
   int last = -1, rc = CLU_OK;
   if (clu_sched_deadline(t->sched) <= clu_os_now())
     clu_engine_take_rings(t); /* who has answered is not late */
+  clu_engine_see_growth(t, clu_os_now());
   clu_engine_fit(t);
   for (int k = 0; k < MOST_ACTIONS && rc == CLU_OK; k++) {
     clu_action a;
@@ -121,6 +122,7 @@ static int64_t next_wait(clu_engine_wait *w, clu_engine *t, const clu_task_job *
   wait = clu_engine_fit_wait(t, (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait));
   if (t->jobs.nrecorded) wait = clu_engine_flush_journals(t, wait);
   wait = clu_engines_room_wait(t->all, now, wait);
+  wait = clu_engine_growth_wait(t, now, wait);
   return (uint64_t)wait > w->deadline - now ? (int64_t)(w->deadline - now) : wait;
 }
 

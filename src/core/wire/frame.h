@@ -114,7 +114,7 @@ enum clu_kind {
   CLU_K_HOLD, /* seq: the node. u8 1: its process group is stopped; 0: it goes on */
   /* session to node */
   CLU_K_COLLECT, /* memory is short: it gives back what it does not need, while it is idle */
-  CLU_K_GIVEN, /* seq: the job, whose JOB message came before. A value of another task */
+  CLU_K_GIVEN,   /* seq: the job, whose JOB message came before. A value of another task */
   CLU_K_AFTER_LAST
 };
 

@@ -5,12 +5,12 @@
  * JOB (session to node, once a job)
  *    0  u32      n, bytes of the function, where it travels apart from the rest; 0: it does not
  *    4  n bytes  the function, an R object: the same bytes are the same function
- * then an R list of thirteen: function (NULL where it travels apart), constant arguments, globals (a
- * named list), packages to attach, to load, order of the session's packages, packages that the user
- * wants, whether output and conditions are wanted, whether at once (NA: conditions at once, and no
- * output), options(warn =), whether each task has a fresh workspace, what
- * travels packed (node_unpack_job() in R/node-travel.R), where values of other tasks belong: a list
- * of places in the constant arguments, each one or two numbers. What needs no work is NULL.
+ * then an R list of thirteen: function (NULL where it travels apart), constant arguments, globals
+ * (a named list), packages to attach, to load, order of the session's packages, packages that the
+ * user wants, whether output and conditions are wanted, whether at once (NA: conditions at once,
+ * and no output), options(warn =), whether each task has a fresh workspace, what travels packed
+ * (node_unpack_job() in R/node-travel.R), where values of other tasks belong: a list of places in
+ * the constant arguments, each one or two numbers. What needs no work is NULL.
  *
  * GIVEN (session to node), behind JOB: a value for the next of these places, as RESULT has it
  *
@@ -21,6 +21,10 @@
  *   16  u32      flags: CLU_TASKS_*
  *   20  u32      memory that the node may have, in units of 2^20 bytes; 0: no limit
  *   24  6 x u32  the random stream of the first task; each other has the next stream
+ * with CLU_TASKS_GRANT then
+ *    0  u32      threads that the libraries of the tasks may have; 0: as many as without
+ *    4  u32      n
+ *    8  n bytes  what they were given, a line each: "memory=2000000000", "cores=2", "gpu=0,1"
  * then an R vector with their elements. The tasks are numbered at the node from the number of the
  * message on.
  *
@@ -63,6 +67,7 @@ enum {
   CLU_TASKS_BARE = 2,     /* no elements follow: the job's function takes none */
   CLU_TASKS_NO_RING = 4,  /* nobody reads the node's ring: results come by the socket */
   CLU_TASKS_ONLY = 8,     /* the job has no other task: when this one is answered the job is over */
+  CLU_TASKS_GRANT = 32,   /* it says what they were given of their host */
   CLU_TASKS_RECORDED = 16 /* results go into a journal: nothing of them is shared, a log comes as R
                              serializes it, and CLU_RESULT_DREW is told */
 };
@@ -80,6 +85,7 @@ enum {
   CLU_JOB_WARN,
   CLU_JOB_FRESH,
   CLU_JOB_TRAVEL,
+  CLU_JOB_FROZEN,
   CLU_JOB_GIVEN,
   CLU_JOB_PARTS
 };

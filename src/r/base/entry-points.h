@@ -86,6 +86,7 @@
   IN_TURN(ffi_node_use, 1, (SEXP handle))                                                        \
   IN_TURN(ffi_nodes_spawn, 3, (SEXP server, SEXP ranks, SEXP kind))                              \
   IN_TURN(ffi_nodes_wait, 2, (SEXP list, SEXP seconds))                                          \
+  IN_TURN(ffi_nodes_await_end, 2, (SEXP list, SEXP seconds))                                     \
   IN_TURN(ffi_nodes_stop, 3, (SEXP list, SEXP grace_ms, SEXP seconds))                           \
   IN_TURN(ffi_node_info, 1, (SEXP handle))                                                       \
   IN_TURN(ffi_node_swap, 2, (SEXP handle, SEXP fresh))                                           \
@@ -105,6 +106,13 @@
   IN_TURN(ffi_link_close, 2, (SEXP link, SEXP seconds))                                          \
   /* r/tasks/drive.c */                                                                          \
   IN_TURN(ffi_tasks_step, 4, (SEXP x, SEXP job, SEXP seconds, SEXP known))                       \
+  /* r/tasks/growth.c */                                                                         \
+  IN_TURN(ffi_tasks_growth, 4, (SEXP x, SEXP server, SEXP kind, SEXP numbers))                   \
+  IN_TURN(ffi_tasks_calls, 2, (SEXP x, SEXP list))                                               \
+  IN_TURN(ffi_tasks_growth_is_blocked, 1, (SEXP x))                                              \
+  IN_TURN(ffi_tasks_grown, 1, (SEXP x))                                                          \
+  IN_TURN(ffi_tasks_end_growth, 1, (SEXP x))                                                     \
+  IN_TURN(ffi_tasks_growth_failure, 1, (SEXP x))                                                 \
   /* r/tasks/hosts.c */                                                                          \
   IN_TURN(ffi_tasks_host, 6,                                                                     \
           (SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, SEXP idle))               \
@@ -122,7 +130,8 @@
   IN_TURN(ffi_tasks_use, 1, (SEXP x))                                                            \
   IN_TURN(ffi_tasks_attach, 2, (SEXP x, SEXP index))                                             \
   IN_TURN(ffi_tasks_attach_all, 2, (SEXP x, SEXP nodes))                                         \
-  IN_TURN(ffi_job_new, 6, (SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only))  \
+  IN_TURN(ffi_job_new, 7,                                                                        \
+          (SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only, SEXP needs))      \
   IN_TURN(ffi_job_needs, 2, (SEXP job, SEXP from))                                               \
   IN_TURN(ffi_job_give, 3, (SEXP x, SEXP job, SEXP value))                                       \
   IN_TURN(ffi_job_lacks, 1, (SEXP job))                                                          \
@@ -138,10 +147,14 @@
   IN_TURN(ffi_tasks_map_begins, 3, (SEXP x, SEXP tokens, SEXP own))                              \
   IN_TURN(ffi_tasks_map_ends, 2, (SEXP x, SEXP own))                                             \
   IN_TURN(ffi_memory_budget, 1, (SEXP bytes))                                                    \
+  IN_TURN(ffi_polite, 1, (SEXP polite))                                                          \
   PLAIN(ffi_memory_limit, 0, (void))                                                             \
   IN_TURN(ffi_job_room, 1, (SEXP job))                                                           \
   IN_TURN(ffi_tasks_room, 1, (SEXP x))                                                           \
   IN_TURN(ffi_tasks_held, 1, (SEXP x))                                                           \
+  /* r/tasks/needs.c */                                                                          \
+  IN_TURN(ffi_tasks_resources, 5, (SEXP x, SEXP kinds, SEXP cores, SEXP units, SEXP host_of))    \
+  IN_TURN(ffi_tasks_granted, 1, (SEXP x))                                                        \
   /* r/tasks/query.c */                                                                          \
   IN_TURN(ffi_job_state, 1, (SEXP job))                                                          \
   IN_TURN(ffi_job_finished, 1, (SEXP job))                                                       \
@@ -152,6 +165,9 @@
   IN_TURN(ffi_job_let_go, 1, (SEXP job))                                                         \
   IN_TURN(ffi_job_size, 1, (SEXP job))                                                           \
   IN_TURN(ffi_job_failures, 2, (SEXP job, SEXP from))                                            \
+  IN_TURN(ffi_job_stream, 1, (SEXP job))                                                         \
+  IN_TURN(ffi_job_keep, 2, (SEXP job, SEXP work))                                                \
+  IN_TURN(ffi_job_kept, 1, (SEXP job))                                                           \
   IN_TURN(ffi_job_hear, 2, (SEXP job, SEXP handler))                                             \
   IN_TURN(ffi_job_handler, 1, (SEXP job))                                                        \
   IN_TURN(ffi_job_hearing, 2, (SEXP job, SEXP now))                                              \
@@ -215,6 +231,14 @@
   PLAIN(ffi_node_closed, 0, (void))                                                              \
   PLAIN(ffi_node_was_told, 0, (void))                                                            \
   PLAIN(ffi_node_end, 0, (void))                                                                 \
+  /* r/node/frozen.c */                                                                          \
+  PLAIN(ffi_frozen_wanted, 0, (void))                                                            \
+  PLAIN(ffi_frozen_folder, 0, (void))                                                            \
+  PLAIN(ffi_frozen_fork, 2, (SEXP path, SEXP output))                                            \
+  PLAIN(ffi_frozen_next, 0, (void))                                                              \
+  PLAIN(ffi_frozen_running, 1, (SEXP now))                                                       \
+  PLAIN(ffi_frozen_console, 1, (SEXP fun))                                                       \
+  PLAIN(ffi_frozen_taken, 0, (void))                                                             \
   /* r/node/observer.c */                                                                        \
   PLAIN(ffi_observer_caller, 0, (void))                                                          \
   PLAIN(ffi_observer_views, 0, (void))                                                           \
@@ -244,6 +268,8 @@
   PLAIN(ffi_work_unreadable, 1, (SEXP failure))                                                  \
   PLAIN(ffi_task_state_begins, 0, (void))                                                        \
   PLAIN(ffi_task_attempt, 0, (void))                                                             \
+  /* r/node/grant.c */                                                                           \
+  PLAIN(ffi_set_threads, 1, (SEXP n))                                                            \
   /* r/node/relay.c */                                                                           \
   PLAIN(ffi_work_slim, 1, (SEXP cond))                                                           \
   PLAIN(ffi_work_log, 2, (SEXP cond, SEXP now))                                                  \

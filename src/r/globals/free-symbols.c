@@ -200,6 +200,29 @@ static int is_sequence(SEXP fun) {
   return 0;
 }
 
+/* Functions whose text names variables: get("x"), mget(c("x", "y")). */
+static int takes_names(SEXP fun) {
+  static const char *names[] = {"get", "get0", "mget", "exists", "dynGet", "as.name", "as.symbol"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (clu_is_symbol(fun, names[i])) return 1;
+  return 0;
+}
+
+/* A variable that text in the code names. */
+static void use_text(clu_search *s, SEXP e, unsigned how) {
+  if (Rf_xlength(e) == 1 && STRING_ELT(e, 0) != NA_STRING && CHAR(STRING_ELT(e, 0))[0] &&
+      LENGTH(STRING_ELT(e, 0)) < 256)
+    use_symbol(s, Rf_installTrChar(STRING_ELT(e, 0)), how);
+}
+
+static void collect_names(clu_search *s, SEXP args) {
+  for (; args != R_NilValue; args = CDR(args)) {
+    SEXP a = CAR(args);
+    if (TYPEOF(a) == STRSXP) use_text(s, a, USED);
+    if (TYPEOF(a) == LANGSXP && clu_is_symbol(CAR(a), "c")) collect_names(s, CDR(a));
+  }
+}
+
 static void collect_call(clu_search *s, SEXP e) {
   SEXP fun = CAR(e), args = CDR(e);
   int n = Rf_length(args);
@@ -240,6 +263,7 @@ static void collect_call(clu_search *s, SEXP e) {
   } else {
     if (clu_is_symbol(fun, "UseMethod") && n > 0 && TYPEOF(CAR(args)) == STRSXP)
       clu_search_find(s, GENERICS, CAR(args));
+    if (takes_names(fun)) collect_names(s, args);
     collect_all(s, args, is_sequence(fun));
   }
 }
@@ -250,9 +274,7 @@ static void collect(clu_search *s, SEXP e) {
   case SYMSXP: use_symbol(s, e, USED); return;
   case LANGSXP: collect_call(s, e); return;
   case STRSXP: /* do.call("f", ...), match.fun("f"), structure(x, class = "c") */
-    if (Rf_xlength(e) == 1 && STRING_ELT(e, 0) != NA_STRING && CHAR(STRING_ELT(e, 0))[0] &&
-        LENGTH(STRING_ELT(e, 0)) < 256)
-      use_symbol(s, Rf_installTrChar(STRING_ELT(e, 0)), AS_TEXT);
+    use_text(s, e, AS_TEXT);
     break;
   default: clu_search_later(s, e); /* an object within the code: a function, data, a promise */
   }

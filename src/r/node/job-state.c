@@ -1,6 +1,7 @@
 /* This file has what the tasks of a job may change of a node's R, and what the next job finds as it
- * was before: options, environment variables, the working directory, the locale, sinks, time
- * limits, the kind of random numbers. What calls do (clusterEvalQ(), cluster_setup()) stays.
+ * was before: options, environment variables, the working directory, the locale, sinks, graphics
+ * devices, time limits, the kind of random numbers. What calls do (clusterEvalQ(), cluster_setup())
+ * stays.
  *
  * Nearly always nothing was changed. To find that out is done here, and takes about 2 us; what has
  * changed is put back by R/node-state.R. */
@@ -18,6 +19,7 @@ static struct {
   SEXP kept;
   int output, messages; /* sinks of output; the connection that messages go to */
   int namespaces;       /* so many are loaded */
+  uint64_t devices;     /* graphics devices that are open, a bit each */
 } state;
 
 static SEXP keep(int which, SEXP x) { return clu_keep_in(&state.kept, N_KEPT, which, x); }
@@ -237,6 +239,36 @@ static void remember_environment(void) {
       SET_STRING_ELT(old, i, Rf_mkCharCE(env[i], CE_NATIVE));
 }
 
+/* ---- graphics devices ---- */
+
+/* R has at most 63, besides the null device. `.Devices` has their names, "" where none is. */
+static uint64_t devices_now(void) {
+  static SEXP symbol;
+  uint64_t open = 0;
+  SEXP names;
+  if (!symbol) symbol = Rf_install(".Devices");
+  names = clu_variable(symbol, R_BaseEnv);
+  if (TYPEOF(names) != LISTSXP) return 0;
+  names = CDR(names);
+  for (unsigned k = 1; k < 64 && names != R_NilValue; k++, names = CDR(names)) {
+    SEXP name = CAR(names);
+    if (TYPEOF(name) == STRSXP && Rf_xlength(name) > 0 && LENGTH(STRING_ELT(name, 0)) > 0)
+      open |= (uint64_t)1 << k;
+  }
+  return open;
+}
+
+/* Their numbers as grDevices::dev.list() has them. */
+static SEXP device_numbers(uint64_t open) {
+  int n = 0;
+  SEXP out;
+  for (unsigned k = 1; k < 64; k++) n += (int)(open >> k & 1);
+  out = Rf_allocVector(INTSXP, n);
+  for (int k = 63; k > 0; k--)
+    if (open >> k & 1) INTEGER(out)[--n] = k + 1;
+  return out;
+}
+
 /* ---- all of it ---- */
 
 static int same_string(SEXP a, SEXP b) {
@@ -276,11 +308,13 @@ void clu_state_remember(int seeded, int fresh) {
   keep(SEED, seeded ? R_NilValue : seed_now());
   state.output = sinks(1);
   state.messages = sinks(0);
+  state.devices = devices_now();
   remember_namespaces(fresh);
 }
 
 static int is_as_before(void) {
   int same;
+  if (devices_now() & ~state.devices) return 0;
   if (sinks(0) != state.messages || !same_options() || !same_locale() || !same_generator())
     return 0;
   if (ffi_work_environment(kept(VARIABLES)) != R_NilValue) return 0;
@@ -295,8 +329,8 @@ int clu_state_is_same(void) { return warn_now() == kept(WARN) && is_as_before();
 
 /* For state_put_back() in R. */
 static SEXP as_list(void) {
-  static const char *names[] = {"options", "variables",  "folder",         "locale", "seed",
-                                "sinks",   "namespaces", "had_namespaces", ""};
+  static const char *names[] = {"options", "variables",  "folder",         "locale",  "seed",
+                                "sinks",   "namespaces", "had_namespaces", "devices", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names)), numbers = Rf_allocVector(INTSXP, 2);
   SET_VECTOR_ELT(out, 5, numbers);
   INTEGER(numbers)[0] = state.output;
@@ -308,6 +342,7 @@ static SEXP as_list(void) {
   SET_VECTOR_ELT(out, 4, kept(SEED));
   SET_VECTOR_ELT(out, 6, Rf_ScalarInteger(state.namespaces));
   SET_VECTOR_ELT(out, 7, kept(NAMESPACES));
+  SET_VECTOR_ELT(out, 8, device_numbers(state.devices));
   UNPROTECT(1);
   return out;
 }

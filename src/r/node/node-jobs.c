@@ -34,6 +34,7 @@ static struct {
   int has_fresh; /* clu_workspace_remember() was called */
   int has_state; /* clu_state_remember() was called */
   int has_seed;  /* SEED is to be put back */
+  int frozen[2]; /* see clu_job_frozen() */
   int collects;  /* its output goes through a sink of ours */
   int sinks, n_env;
   SEXP variables[MOST_LOOKED_UP]; /* symbols, which R never frees, of its variables */
@@ -49,6 +50,8 @@ SEXP clu_job_env(void) { return kept(ENV); }
 SEXP clu_job_call(void) { return kept(CALL); }
 int clu_job_relays(void) { return jobs.relay; }
 SEXP clu_job_travel(void) { return kept(TRAVEL); }
+const int *clu_job_frozen(void) { return jobs.frozen; }
+uint64_t clu_job_number(void) { return jobs.entered; }
 
 /* ---- descriptions ---- */
 
@@ -272,6 +275,12 @@ static SEXP description_of(uint64_t number) {
   return x;
 }
 
+static void read_frozen(SEXP x) {
+  SEXP frozen = is_description(x) ? part(x, CLU_JOB_FROZEN) : R_NilValue;
+  int is_said = TYPEOF(frozen) == INTSXP && Rf_xlength(frozen) == 2;
+  for (int k = 0; k < 2; k++) jobs.frozen[k] = is_said ? INTEGER(frozen)[k] : 0;
+}
+
 /* Its place among the constant arguments: one number, or two for one in a list. */
 static void put_given(SEXP more, SEXP place, SEXP value) {
   const int *at = INTEGER(place);
@@ -306,7 +315,8 @@ void clu_job_read_given(uint64_t number) {
   } else {
     if (left > sizeof small) clu_raise("protocol", "the value of a task arrived damaged");
     clu_node_read(small, left);
-    value = flags & CLU_RESULT_LOG ? clu_log_bare_get(small, left) : clu_plain_bare_get(small, left);
+    value =
+        flags & CLU_RESULT_LOG ? clu_log_bare_get(small, left) : clu_plain_bare_get(small, left);
   }
   PROTECT(value);
   if (flags & CLU_RESULT_LOG) value = VECTOR_ELT(value, 0);
@@ -319,15 +329,18 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   SEXP x, env, problem;
   clu_job_end_task(); /* of one that was interrupted */
   if (jobs.entered == number && in_order()) {
+    clu_grant_apply();
     jobs.at_task = jobs.fresh;
     return;
   }
   clu_job_leave();
+  clu_grant_apply(); /* before any code of the user's */
   x = PROTECT(description_of(number));
   env = PROTECT(R_NewEnv(R_GlobalEnv, FALSE, 0)); /* few variables, one of them set for each task */
   jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
   clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) != FALSE;
   jobs.fresh = is_description(x) && Rf_asLogical(part(x, CLU_JOB_FRESH)) == TRUE;
+  read_frozen(x);
   problem = PROTECT(prepare(x));
   keep(ENV, env);
   jobs.collects = 0;
@@ -367,7 +380,10 @@ static void renew_seed(SEXP seed) {
 void clu_job_leave(void) {
   SEXP before, seed;
   int has_state = jobs.has_state, has_seed = jobs.has_seed, has_fresh = jobs.has_fresh;
-  if (!jobs.entered && !has_state && !has_seed && !has_fresh && kept(BEFORE) == R_NilValue) return;
+  if (!jobs.entered && !has_state && !has_seed && !has_fresh && kept(BEFORE) == R_NilValue) {
+    clu_grant_put_back();
+    return;
+  }
   clu_compiled_note(jobs.entered);
   before = PROTECT(kept(BEFORE));
   seed = PROTECT(kept(SEED));
@@ -386,6 +402,7 @@ void clu_job_leave(void) {
   else if (has_fresh && has_state)
     renew_seed(seed);
   if (has_state) clu_state_put_back();
+  clu_grant_put_back();
   UNPROTECT(2);
 }
 

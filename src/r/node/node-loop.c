@@ -163,6 +163,7 @@ static int wait_for_more(int awake) {
   if (woke) clu_give_back_worked(clu_os_now() - woke);
   clu_work_tell();
   clu_work_rest();
+  clu_frozen_reap();
   get_ready_in_time();
   if (awake && may_spin() && clu_spin_pays(&spins)) {
     uint64_t gave;

@@ -102,6 +102,10 @@ static void take_tasks(const clu_msg *m) {
   work.stream_at = work.next = 0;
   work.first = m->seq;
   work.readable = 0;
+  if (work.flags & CLU_TASKS_GRANT)
+    clu_grant_read();
+  else
+    clu_grant_none();
   left = clu_me.chan.cur.total - clu_me.chan.read;
   if (work.flags & CLU_TASKS_BARE) {
     keep_elements(R_NilValue);
@@ -426,6 +430,7 @@ static void do_task(void) {
   value =
       PROTECT(R_forceAndCall(clu_job_call(), work.flags & CLU_TASKS_BARE ? 0 : 1, clu_job_env()));
   clu_node_stop_running();
+  clu_frozen_drop();
   send_result(0, value);
   UNPROTECT(1);
   end_task();

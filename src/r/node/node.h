@@ -5,8 +5,8 @@
  * (how a node comes to be), relay (output and conditions of tasks), job-state (what tasks may
  * change of R), warm-up (what a fork server does once for its nodes), fresh (the workspace of a
  * task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and their workspace),
- * node-tasks, node-loop; observed-stacks, observed-values, observer. fork-server-main uses that and
- * node-start, join uses node-start.
+ * frozen (copies of the node that keep what has failed), node-tasks, node-loop; observed-stacks,
+ * observed-values, observer. fork-server-main uses that and node-start, join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -101,6 +101,13 @@ void clu_give_back_now(void);
 void clu_stack_hook(void);
 /* The node has this slot: see there how often it looks. */
 void clu_stack_set_pace(int slot);
+
+/* ---- frozen.c ---- */
+
+/* The task at hand has ended well: a copy that was made meanwhile is of no use. */
+void clu_frozen_drop(void);
+/* Copies that have ended are reaped. */
+void clu_frozen_reap(void);
 
 /* ---- node-start.c ---- */
 
@@ -204,6 +211,20 @@ SEXP clu_job_env(void);
 int clu_job_relays(void);
 /* The part of the description of the job at hand that tells what travels packed, or NULL. */
 SEXP clu_job_travel(void);
+/* How many frozen copies of nodes the session wants of it, and whether of elements whose time is
+ * up, too. */
+const int *clu_job_frozen(void);
+uint64_t clu_job_number(void); /* of the job that was entered; 0: none */
+
+/* ---- grant.c ---- */
+
+/* Reads what the tasks that follow were given of their host; they were given nothing. */
+void clu_grant_read(void);
+void clu_grant_none(void);
+/* It is in force from now on: an R error where that fails. */
+void clu_grant_apply(void);
+/* All is as without. */
+void clu_grant_put_back(void);
 
 /* ---- node-travel.c ---- */
 

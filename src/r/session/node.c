@@ -24,7 +24,7 @@ static int all_ended(void *list) {
   return 1;
 }
 
-static int start_kind(const char *name) {
+int clu_start_kind_named(const char *name) {
   static const char *const names[] = {"fork", "exec",         "program",
                                       "kept", "exec_program", "exec_kept"};
   int k = (int)(sizeof names / sizeof *names) - 1;
@@ -33,11 +33,11 @@ static int start_kind(const char *name) {
 }
 
 /* A node for each of `ranks`, which are the numbers that they have in their cluster. `kind`:
- * as start_kind() knows it, see enum clu_start_kind. */
+ * as clu_start_kind_named() knows it, see enum clu_start_kind. */
 SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP kind) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
-  int k = Rf_length(ranks), how = start_kind(CHAR(STRING_ELT(kind, 0)));
+  int k = Rf_length(ranks), how = clu_start_kind_named(CHAR(STRING_ELT(kind, 0)));
   SEXP out = PROTECT(Rf_allocVector(VECSXP, k));
   for (int i = 0; i < k; i++) SET_VECTOR_ELT(out, i, clu_node_handle_new());
   for (int i = 0; i < k; i++) {
@@ -95,6 +95,21 @@ static int nodes_ended(void *data) {
   return 1;
 }
 
+static int one_ended(void *data) {
+  nodes_wait *w = data;
+  for (w->from = 0; w->from < Rf_xlength(w->list); w->from++)
+    if (clu_node_end_known(nth(w->list, w->from))) return 1;
+  return 0;
+}
+
+/* The number of the first of these nodes whose end is known, waited for; 0 when the time is up. */
+SEXP ffi_nodes_await_end(SEXP list, SEXP seconds) {
+  nodes_wait w = {.list = list, .from = 0};
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) clu_get_node(VECTOR_ELT(list, i));
+  int found = clu_wait_for(one_ended, &w, clu_in_seconds(seconds), NULL);
+  return Rf_ScalarInteger(found ? (int)w.from + 1 : 0);
+}
+
 /* Stops nodes: the idle ones are asked to, and killed after `grace_ms`; the busy ones are killed at
  * once. TRUE when all are gone within `seconds`. No interrupt ends it early: it is bounded. */
 SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds) {
@@ -143,14 +158,17 @@ SEXP ffi_node_info(SEXP handle) {
   return clu_node_info(nd);
 }
 
-/* The node behind `handle` is from now on the one behind `fresh`, for every copy of the handle. */
-SEXP ffi_node_swap(SEXP handle, SEXP fresh) {
+void clu_node_handle_swap(SEXP handle, SEXP fresh) {
   clu_node *a = clu_get_node(handle), *b = clu_get_node(fresh);
   clu_node_drop_data(a);
   clu_node_show_instead(b, a);
   R_SetExternalPtrAddr(handle, b);
   R_SetExternalPtrAddr(fresh, a);
   R_SetExternalPtrProtected(handle, Rf_allocVector(VECSXP, 0));
+}
+
+SEXP ffi_node_swap(SEXP handle, SEXP fresh) {
+  clu_node_handle_swap(handle, fresh);
   return R_NilValue;
 }
 

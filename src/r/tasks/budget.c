@@ -30,6 +30,13 @@ SEXP ffi_memory_budget(SEXP bytes) {
   return R_NilValue;
 }
 
+/* From now on no more nodes compute than there are cores that others leave free, if `polite`. */
+SEXP ffi_polite(SEXP polite) {
+  clu_need_session();
+  clu_engines_set_polite(clu_tasks_all(), Rf_asLogical(polite) == TRUE);
+  return R_NilValue;
+}
+
 /* Returns what was found out about the memory of tasks: c(limit, expected, peak, short, went,
  * width), bytes and seconds; 0: not known. */
 static SEXP room_use(clu_room_use x) {

@@ -37,8 +37,9 @@ static const char *event_name(int event) {
 /* Works for at most `seconds`, or until there is something to be done about `job` (may be NULL), of
  * whose failures `known` are known to R. What there is to be done: "unclear" (ffi_tasks_unclear()
  * says about which nodes R is asked), "deaths" (ffi_tasks_deaths() tells of them), "notes"
- * (ffi_tasks_notes()), "relay" (ffi_job_relay()), "failed" (ffi_job_failures()), "ready" (ffi_job_let_go()), "done", "no_node"
- * (no node is there that may do it), or nothing: "time_up". */
+ * (ffi_tasks_notes()), "relay" (ffi_job_relay()), "failed" (ffi_job_failures()), "ready"
+ * (ffi_job_let_go()), "done", "no_node" (no node is there that may do it), or nothing: "time_up".
+ */
 SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
   clu_engine *t = clu_tasks_get(x);
   clu_task_job *j = job == R_NilValue ? NULL : clu_job_get(job);

@@ -5,6 +5,7 @@
 
 #include "core/wire/task-message.h"
 #include "r/tasks/job-label.h"
+#include "r/tasks/needs.h"
 #include "core/tasks/wake.h"
 
 /* ---- the tasks of a cluster ---- */
@@ -129,7 +130,7 @@ clu_blob *clu_job_message(const clu_engine *t, SEXP parts, int receivers) {
 }
 
 SEXP clu_job_handle_for(SEXP x, SEXP elements) {
-  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 5)), out = PROTECT(clu_job_handle(prot));
+  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 6)), out = PROTECT(clu_job_handle(prot));
   R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
   SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
   SET_VECTOR_ELT(prot, 1, elements);
@@ -139,7 +140,7 @@ SEXP clu_job_handle_for(SEXP x, SEXP elements) {
 }
 
 clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const double *numbers,
-                           const int *seed, SEXP only) {
+                           const int *seed, SEXP only, SEXP needs) {
   SEXP prot = R_ExternalPtrProtected(handle);
   clu_task_spec spec = {.n = (uint64_t)Rf_xlength(VECTOR_ELT(prot, 2))};
   uint32_t stream[6];
@@ -149,13 +150,14 @@ clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const 
   spec.chunk = (uint32_t)numbers[1];
   spec.timeout_ns = (uint64_t)(1e9 * numbers[2]);
   spec.max_memory = numbers[3];
-  spec.priority = numbers[4];
+  spec.priority = (int)numbers[4];
   for (int i = 0; i < 6 && seed; i++) stream[i] = (uint32_t)seed[i];
   if (seed) spec.seed = stream;
   if (only != R_NilValue) {
     spec.only = INTEGER(only);
     spec.nonly = (size_t)Rf_xlength(only);
   }
+  if (needs != R_NilValue) clu_needs_of(&spec, needs);
   j = clu_task_job_new(t, &spec, message, handle);
   if (!j) clu_raise("memory", "not enough memory");
   clu_handle_set(handle, j);
@@ -164,13 +166,13 @@ clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const 
 
 /* A job, of which nothing is done before ffi_job_start(): `parts` go to each node once,
  * `elements` is a list or a plain vector, or NULL: one task without an element. `spec`: retries,
- * chunk, timeout in seconds, max_memory in bytes, priority. `seed`: six integers or NULL. `only`: numbers of
- * the nodes that may do it, or NULL. */
-SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
+ * chunk, timeout in seconds, max_memory in bytes, priority. `seed`: six integers or NULL. `only`:
+ * numbers of the nodes that may do it, or NULL. `needs`: what its tasks ask for, see needs.h, or NULL. */
+SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only, SEXP needs) {
   clu_engine *t = clu_tasks_get(x);
   SEXP out = PROTECT(clu_job_handle_for(x, elements));
   clu_blob *b = clu_job_message(t, parts, clu_job_receivers(t, elements, only));
-  clu_job_fill(t, out, b, REAL(spec), seed == R_NilValue ? NULL : INTEGER(seed), only);
+  clu_job_fill(t, out, b, REAL(spec), seed == R_NilValue ? NULL : INTEGER(seed), only, needs);
   UNPROTECT(1);
   return out;
 }
@@ -260,6 +262,7 @@ static int all_in_step(void *handles) {
 /* Gives the job up, and waits until the nodes have, `wait` seconds at the most. */
 static void end_job(clu_task_job *j, SEXP handles, double wait) {
   int busy;
+  SET_VECTOR_ELT(clu_job_prot(j), 5, R_NilValue);
   if (!clu_task_job_engine(j)) return;
   busy = clu_task_job_cancel(j);
   if (busy && wait > 0) clu_pump_for(all_in_step, handles, clu_os_now() + (uint64_t)(1e9 * wait));

@@ -70,6 +70,9 @@ static const char *name_of(int what) {
   case CLU_NOTE_RETRY: return "retry";
   case CLU_NOTE_CUT: return "cut";
   case CLU_NOTE_RESUME: return "resume";
+  case CLU_NOTE_GROWN: return "grown";
+  case CLU_NOTE_SHRUNK: return "shrunk";
+  case CLU_NOTE_NOT_GROWN: return "not_grown";
   default: return "idle";
   }
 }

@@ -149,6 +149,27 @@ SEXP ffi_job_failures(SEXP job, SEXP from) {
   return out;
 }
 
+/* Returns the stream of its first task, six integers; NULL: tasks have none of their own. */
+SEXP ffi_job_stream(SEXP job) {
+  const uint32_t *stream = clu_task_job_stream(clu_job_get(job));
+  SEXP out;
+  if (!stream) return R_NilValue;
+  out = Rf_allocVector(INTSXP, 6);
+  memcpy(INTEGER(out), stream, 6 * sizeof *stream);
+  return out;
+}
+
+/* A job keeps what it works with, for R/task-failed.R, until it is given up. */
+SEXP ffi_job_keep(SEXP job, SEXP work) {
+  clu_job_get(job);
+  SET_VECTOR_ELT(R_ExternalPtrProtected(job), 5, work);
+  return R_NilValue;
+}
+SEXP ffi_job_kept(SEXP job) {
+  clu_job_get(job);
+  return VECTOR_ELT(R_ExternalPtrProtected(job), 5);
+}
+
 /* From now on its conditions go to `handler`, an environment: see R/task-relay.R. */
 SEXP ffi_job_hear(SEXP job, SEXP handler) {
   clu_task_job *j = clu_job_get(job);
@@ -300,6 +321,7 @@ SEXP ffi_tasks_deaths(SEXP x) {
   clu_engine *t = clu_tasks_get(x);
   int n = (int)clu_engine_deaths(t);
   SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
+  clu_tasks_take_grown(x, t); /* what is known of one is asked of its handle */
   for (int i = 0; i < n; i++) {
     clu_death d = clu_engine_death(t, (size_t)i); /* more may be added meanwhile */
     SET_VECTOR_ELT(out, i, death_list(R_ExternalPtrProtected(x), &d));

@@ -9,6 +9,7 @@
 #include "r/tasks/life.h"
 #include "r/tasks/options.h"
 
+#define MOST_FROZEN 4   /* option clutch.frozen, see R/task-jobs.R */
 #define MOST_SIZE 500e6 /* bytes of a description of which nobody is warned */
 
 /* Tells whether a field of the cluster's tasks is there, and empty. One that is not there was given
@@ -23,13 +24,16 @@ static int is_empty(SEXP symbol, SEXP env) {
  * is not all of its nodes. */
 static SEXP whole_tasks(SEXP cl) {
   SEXP info, t;
+  const clu_engine *all;
   if (TYPEOF(cl) != VECSXP || Rf_xlength(cl) == 0 || !Rf_inherits(cl, "clutch_cluster"))
     return R_NilValue;
   info = clu_element(VECTOR_ELT(cl, 0), "info");
   if (TYPEOF(info) != ENVSXP) return R_NilValue;
-  if (Rf_length(clu_variable(Rf_install("handles"), info)) != Rf_length(cl)) return R_NilValue;
   t = clu_variable(Rf_install("tasks"), info);
-  return TYPEOF(t) == ENVSXP ? t : R_NilValue;
+  if (TYPEOF(t) != ENVSXP) return R_NilValue;
+  all = clu_tasks_get(clu_variable(Rf_install("ptr"), t));
+  if (clu_engine_first(all) != (int)Rf_xlength(cl)) return R_NilValue;
+  return clu_engine_growth_is_blocked(all) ? R_NilValue : t;
 }
 
 /* Tells whether R has nothing to see to: deaths, replacements, packages that others have
@@ -51,6 +55,22 @@ static SEXP plain_warn(void) {
   return Rf_asReal(warn) < 2 ? warn : R_NilValue;
 }
 
+/* That many copies of nodes are kept, and none of tasks whose time is up, which have no limit. */
+static SEXP frozen_by_default(void) {
+  SEXP x = Rf_allocVector(INTSXP, 2);
+  INTEGER(x)[0] = MOST_FROZEN;
+  INTEGER(x)[1] = 0;
+  return x;
+}
+
+/* base::interactive() */
+static int is_interactive(void) {
+  SEXP call = PROTECT(Rf_lang1(Rf_install("interactive")));
+  int is = Rf_asLogical(Rf_eval(call, R_BaseEnv)) == TRUE;
+  UNPROTECT(1);
+  return is;
+}
+
 /* `apart`: whether the function travels apart. */
 static clu_blob *message_of(const clu_engine *t, SEXP fun, SEXP globals, SEXP warn, int receivers,
                             int *apart) {
@@ -61,6 +81,7 @@ static clu_blob *message_of(const clu_engine *t, SEXP fun, SEXP globals, SEXP wa
   SET_VECTOR_ELT(parts, CLU_JOB_RELAY, Rf_ScalarLogical(1));
   SET_VECTOR_ELT(parts, CLU_JOB_LIVE, Rf_ScalarLogical(0));
   SET_VECTOR_ELT(parts, CLU_JOB_WARN, warn);
+  if (is_interactive()) SET_VECTOR_ELT(parts, CLU_JOB_FROZEN, frozen_by_default());
   b = clu_job_message(t, parts, receivers);
   *apart = VECTOR_ELT(parts, CLU_JOB_FUN) == R_NilValue;
   UNPROTECT(1);
@@ -141,6 +162,7 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
   int apart, receivers;
   if (t == R_NilValue || !is_plain(t) || clu_options_any()) return R_NilValue;
   if (clu_engines_memory(clu_tasks_all()) != 0) return R_NilValue;
+  clu_engines_set_polite(clu_tasks_all(), 0); /* it would be an option */
   warn = plain_warn();
   ptr = clu_variable(Rf_install("ptr"), t);
   if (warn == R_NilValue) return R_NilValue;
@@ -155,7 +177,7 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
     clu_blob_unref(b);
     job = R_NilValue;
   } else {
-    clu_job_fill(all, job, b, spec, NULL, R_NilValue);
+    clu_job_fill(all, job, b, spec, NULL, R_NilValue, R_NilValue);
   }
   UNPROTECT(2);
   return job;
@@ -178,7 +200,7 @@ static void begin(SEXP job, SEXP t) {
  * as they are by default; or NULL: something is out of the ordinary. `also`: what it is besides, or
  * NULL. */
 SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
-  SEXP t = whole_tasks(cl), globals = R_NilValue, job, task;
+  SEXP t = whole_tasks(cl), globals = R_NilValue, given = fun, job, task;
   if (TYPEOF(fun) == VECSXP) {
     globals = VECTOR_ELT(fun, 1);
     fun = VECTOR_ELT(fun, 0);
@@ -189,6 +211,7 @@ SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
     return R_NilValue;
   }
   task = PROTECT(new_task(t, job, code, also));
+  SET_VECTOR_ELT(R_ExternalPtrProtected(job), 5, given);
   clu_job_label_call(clu_job_get(job), Rf_install("cluster_submit"), code);
   begin(job, t);
   UNPROTECT(2);
@@ -214,7 +237,7 @@ SEXP ffi_task_value(SEXP task) {
   SEXP outcome = Rf_install("outcome"), job, out, value;
   clu_task_job *j;
   if (TYPEOF(task) != ENVSXP || clu_variable(outcome, task) != R_NilValue) return R_NilValue;
-  if (clu_variable(Rf_install("span"), task) != R_NilValue) return R_NilValue; /* it is to end */
+  if (clu_variable(Rf_install("span"), task) != R_NilValue) return R_NilValue;  /* it is to end */
   if (clu_variable(Rf_install("after"), task) != R_NilValue) return R_NilValue; /* to be let go */
   job = clu_variable(Rf_install("scheduler"), task);
   if (!is_empty(Rf_install("replacements"), job) || !is_empty(Rf_install("resize"), job))

@@ -2,13 +2,13 @@
  * core/tasks/engine.h does the work.
  *
  * Ownership. An engine belongs to a cluster, as external pointer, whose protected value is the list
- * of the nodes' handles. A job is an external pointer too; its protected value is a list of five:
- * the nodes' handles, the elements, the values, the logs (NULL: none has come yet), and what hears
- * its conditions (R/task-relay.R; NULL: nobody).
+ * of the nodes' handles. A job is an external pointer too; its protected value is a list of six:
+ * the nodes' handles, the elements, the values, the logs (NULL: none has come yet), what hears its
+ * conditions (R/task-relay.R; NULL: nobody), and what it works with (R/task-failed.R).
  *
  * Files, each knows only those before it: elements <- handle <- values <- drive <- job-label <-
- * life, query, news, stacks, budget, hosts; options, life <- submit. Only drive.c and stacks.c
- * wait.
+ * growth <- life, query, news, stacks, budget, hosts; options, life <- submit. Only drive.c and
+ * stacks.c wait.
  */
 #ifndef CLUTCH_R_TASKS_H
 #define CLUTCH_R_TASKS_H
@@ -53,6 +53,11 @@ void clu_job_take_results(clu_task_job *j);
 /* The value of a task is this; with CLU_RESULT_LOG in `flags` list(value, log). `prot`:
  * clu_job_prot(). */
 void clu_job_set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEXP v);
+
+/* ---- growth.c ---- */
+
+/* Nodes that have come with the work are behind their handles from now on. `x`: of the engine. */
+void clu_tasks_take_grown(SEXP x, clu_engine *t);
 
 /* ---- drive.c ---- */
 

@@ -1,0 +1,216 @@
+# Frozen copies of a node: where a task fails the node forks, and the copy keeps all frames of what
+# has failed. It sleeps until the session asks it. src/r/node/frozen.c has the process.
+#
+# The copies of one fork server are known by folders "frozen/<job>-<text>" in the folder that nodes
+# have in common; `text` stands for the message of the error. In it are the copy's socket, `s`, and
+# its output, `out`. Who removes the folder ends the copy within a second. A job keeps as many as
+# its session wants, the first of each message; what earlier jobs have left makes room.
+
+# Called where an error or interrupt is signalled, with the frames there. The node remembers a copy
+# in the_node$frozen: list(path, key, pid), for task_failure(). `late`: time is up.
+freeze <- function(e, late = FALSE) {
+  wanted <- .Call(ffi_frozen_wanted)
+  if (is.null(wanted) || (late && wanted[[2L]] == 0)) return(invisible())
+  frozen <- suspendInterrupts(tryCatch(freeze_now(e, wanted), error = function(e) NULL))
+  if (!is.null(frozen)) the_node$frozen <- frozen
+  invisible()
+}
+
+freeze_now <- function(e, wanted) {
+  text <- message_of(e, 300L)
+  place <- frozen_place(wanted[[3L]], text, wanted[[1L]])
+  if (is.null(place)) return(NULL)
+  path <- file.path(place, "s")
+  key <- paste(as.character(.Call(ffi_secret_bytes, 16L)), collapse = "")
+  pid <- .Call(ffi_frozen_fork, path, file.path(place, "out"))
+  if (is.na(pid)) {
+    .Call(ffi_remove_folder, place)
+    return(NULL)
+  }
+  if (pid == 0L) frozen_main(key, text, place)
+  list(path = path, key = key, pid = pid)
+}
+
+# A new folder for this message; NULL: there is one already, or there are as many as are wanted.
+frozen_place <- function(job, text, most) {
+  root <- .Call(ffi_frozen_folder)
+  root <- file.path(if (nzchar(root)) root else tempdir(), "frozen")
+  dir.create(root, showWarnings = FALSE, mode = "0700")
+  begin <- sprintf("%.0f-", job)
+  mine <- paste0(begin, short_hash(text))
+  there <- list.files(root)
+  if (mine %in% there || sum(startsWith(there, begin)) >= most) return(NULL)
+  path <- file.path(root, mine)
+  if (!dir.create(path, showWarnings = FALSE, mode = "0700")) return(NULL)
+  there <- list.files(root, full.names = TRUE) # another node may have been as quick
+  excess <- length(there) - most
+  if (excess <= 0) return(path)
+  old <- there[!startsWith(basename(there), begin)]
+  old <- old[order(file.mtime(old))]
+  for (place in utils::head(old, excess)) .Call(ffi_remove_folder, place)
+  if (length(old) >= excess) return(path)
+  .Call(ffi_remove_folder, path)
+  NULL
+}
+
+# Eight digits that stand for a text.
+short_hash <- function(text) {
+  codes <- utf8ToInt(enc2utf8(text))
+  h <- 5381
+  for (code in codes) h <- (h * 33 + code) %% 4294967296
+  sprintf("%04x%04x", as.integer(h %/% 65536), as.integer(h %% 65536))
+}
+
+# ---- on another host, in the node ----
+
+# For the session: the connection to a copy of this host is the node's.
+pass_to_copy <- function(copy, what, x = NULL) {
+  links <- the_node$links
+  link <- links[[copy$path]]
+  if (what == "open") {
+    link <- socket_connect(path = copy$path, blocking = TRUE, open = "r+b", timeout = 1e6,
+                           slot = FALSE)
+    links[[copy$path]] <- link
+    the_node$links <- links
+    return(NULL)
+  }
+  if (what == "close") {
+    links[[copy$path]] <- NULL
+    the_node$links <- links
+    close(link)
+    return(NULL)
+  }
+  if (!is.null(x)) socket_send(link, x)
+  if (what == "send") return(NULL)
+  has_come <- FALSE
+  on.exit(if (!has_come) tools::pskill(copy$pid, tools::SIGINT))
+  repeat if (any(socket_select(list(link), timeout = 3600))) break
+  has_come <- TRUE
+  suspendInterrupts(socket_receive(link))
+}
+
+# ---- in the copy ----
+
+# Does not return.
+frozen_main <- function(key, text, place) {
+  on.exit(.Call(ffi_observer_end))
+  the_node$copy <- new.env()
+  the_node$copy$out <- file.path(place, "out")
+  the_node$copy$shown <- 0
+  frames <- frozen_frames(sys.calls(), sys.frames())
+  while (sink.number() > 0L) sink()
+  if (sink.number("message") != 2L) sink(type = "message")
+  options(device = frozen_device, error = NULL, browserNLdisabled = FALSE)
+  .Call(ffi_frozen_console, frozen_line)
+  repeat {
+    socket <- .Call(ffi_socket_adopt, .Call(ffi_frozen_next), 1e6)
+    tryCatch(frozen_serve(socket, key, text, frames), error = function(e) NULL)
+    try(close(socket), silent = TRUE)
+  }
+}
+
+# The frames of the map's function and what it calls, up to where the error was signalled:
+# list(calls, envs).
+frozen_frames <- function(calls, envs) {
+  is_map <- vapply(calls, function(call) identical(call[[1L]], quote(FUN)), NA)
+  first <- if (any(is_map)) which.max(is_map) else 1L
+  text <- vapply(calls, function(call) call_text(call)[[1L]], "")
+  of_handler <- "^(\\.handleSimpleError\\(|h\\(simpleError\\(|\\(function \\([ec]\\))"
+  end <- grep(of_handler, text)
+  end <- end[end > first]
+  last <- if (length(end)) end[[1L]] - 1L else length(calls)
+  is_stop <- function(k) grepl("^(base::)?(stop|\\.stop|methods::\\.stop)\\(", text[[k]])
+  while (last > first && is_stop(last)) last <- last - 1L
+  list(calls = calls[first:last], envs = envs[first:last])
+}
+
+# One connection: who does not know the key hears nothing.
+frozen_serve <- function(socket, key, text, frames) {
+  copy <- the_node$copy
+  copy$socket <- socket
+  given <- socket_receive(socket)
+  if (!is.character(given) || length(given) != 1L || !.Call(ffi_same_secret, given, key)) return()
+  copy$shown <- file.size(copy$out)
+  repeat {
+    request <- socket_receive(socket)
+    if (is.list(request$options)) do.call(options, request$options)
+    answer <- switch(request$ask,
+      frames = list(labels = utils::limitedLabels(frames$calls), text = text),
+      value = frozen_value(request$code, frames$envs[[request$frame]]),
+      browse = frozen_browse(frames, request$frame),
+      end = .Call(ffi_observer_end)
+    )
+    answer$output <- frozen_output()
+    answer$plot <- frozen_plot()
+    socket_send(socket, answer)
+  }
+}
+
+frozen_value <- function(code, env) {
+  .Call(ffi_frozen_running, TRUE)
+  on.exit(.Call(ffi_frozen_running, FALSE))
+  tryCatch(list(value = eval(code, env)), error = function(e) list(error = e),
+           interrupt = function(c) list(error = simpleError("the evaluation was interrupted")))
+}
+
+# R's own browser, whose lines come from the session.
+frozen_browse <- function(frames, k) {
+  copy <- the_node$copy
+  copy$browsing <- TRUE
+  on.exit({
+    copy$browsing <- FALSE
+    .Call(ffi_frozen_running, FALSE)
+  })
+  again <- function(c) {
+    cat("\n")
+    invokeRestart("browser")
+  }
+  tryCatch(
+    withCallingHandlers(eval(quote(browser()), frames$envs[[k]]), interrupt = again),
+    error = function(e) cat(sprintf("Error: %s\n", conditionMessage(e))),
+    interrupt = function(c) NULL
+  )
+  list(done = TRUE)
+}
+
+# R's console asks this for a line. Nobody is there any more: the browser is left.
+frozen_line <- function(prompt) {
+  .Call(ffi_frozen_running, FALSE)
+  copy <- the_node$copy
+  if (!isTRUE(copy$browsing)) return("")
+  line <- tryCatch({
+    socket_send(copy$socket, list(prompt = prompt, output = frozen_output(),
+                                  plot = frozen_plot()))
+    socket_receive(copy$socket)$line
+  }, error = function(e) "c")
+  .Call(ffi_frozen_running, TRUE)
+  line
+}
+
+# The text that was printed since the last time, by whatever.
+frozen_output <- function() {
+  copy <- the_node$copy
+  size <- file.size(copy$out)
+  if (is.na(size) || size <= copy$shown) return("")
+  con <- file(copy$out, "rb")
+  on.exit(close(con))
+  seek(con, copy$shown)
+  bytes <- readBin(con, "raw", size - copy$shown)
+  copy$shown <- size
+  rawToChar(bytes[bytes != 0])
+}
+
+# A device that shows nothing and remembers what was drawn.
+frozen_device <- function(...) {
+  grDevices::pdf(NULL)
+  grDevices::dev.control("enable")
+}
+
+# The picture that was drawn, if it is another one than the last; else NULL.
+frozen_plot <- function() {
+  if (!isNamespaceLoaded("grDevices") || is.null(grDevices::dev.list())) return(NULL)
+  plot <- tryCatch(grDevices::recordPlot(), error = function(e) NULL)
+  if (is.null(plot) || is.null(plot[[1L]]) || identical(plot, the_node$copy$plot)) return(NULL)
+  the_node$copy$plot <- plot
+  plot
+}

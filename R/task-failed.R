@@ -1,0 +1,103 @@
+# A record is kept of an element that has failed, so that it can be run again in the session
+# (cluster_replay()), or be looked at (cluster_debug()).
+#
+# A job keeps what it works with, by reference: no data is held twice. That goes when the job has
+# ended well. Where an element has failed, the error has an environment, `failure`, to which it is
+# tied by a weak reference: it lives as long as the error does, and is not saved with it. The last
+# map or task that has failed is remembered without its error, too, where it is not large.
+
+# Bytes that the last failure may hold when nobody has its error.
+MOST_HELD <- 100e6
+
+# The job's: an environment with
+#   fun, more, elements   the function, its constant arguments, all elements (NULL: a task without)
+#   globals   variables of the workspace that it needs, a named list
+#   packages, load   that are to be attached, or loaded
+#   stream    of the first element: six integers; NULL: random numbers are the node's
+#   warn      options(warn =)
+#   copies    of nodes at which elements have failed, see copy_of()
+#   first     number of the first element that has failed
+# NULL: it was not kept.
+work_of <- function(job) {
+  kept <- .Call(ffi_job_kept, job)
+  if (is.null(kept) || is.environment(kept)) return(kept)
+  if (is.function(kept)) kept <- list(kept, NULL) # of src/r/tasks/submit.c
+  if (length(kept) == 2L) kept <- list(kept[[1L]], NULL, list(globals = kept[[2L]]), NULL, NULL)
+  needs <- kept[[3L]]
+  fields <- list(
+    fun = kept[[1L]], more = as.list(kept[[2L]]), elements = kept[[4L]],
+    globals = as.list(needs$globals), packages = c(needs$attach, kept[[5L]]), load = needs$load,
+    stream = .Call(ffi_job_stream, job), warn = getOption("warn"), copies = NULL, first = NULL
+  )
+  work <- list2env(fields, parent = emptyenv())
+  work$size <- .Call(ffi_job_state, job)$message_bytes + size_of_elements(work$elements)
+  .Call(ffi_job_keep, job, work)
+  work
+}
+
+# A long list is looked at in part: to count all of it takes longer than its failure.
+size_of_elements <- function(x) {
+  n <- length(x)
+  if (n <= 1000L) return(as.double(utils::object.size(x)))
+  as.double(utils::object.size(x[round(seq(1, n, length.out = 1000L))])) * n / 1000
+}
+
+# The error, by which cluster_replay() knows the element, and cluster_debug() the copy of its node.
+with_work <- function(e, work, copy = NULL) {
+  failure <- new.env(hash = FALSE, parent = emptyenv())
+  failure$element <- e$element
+  failure$work <- .Call(ffi_weak_new, failure, work)
+  if (!is.null(copy)) {
+    failure$copy <- .Call(ffi_weak_new, failure, copy)
+    work$copies <- c(work$copies, list(copy))
+  }
+  class(failure) <- "clutch_failure"
+  e$failure <- failure
+  if (is.null(work$first) || e$element < work$first) work$first <- e$element
+  the$failed <- if (work$size <= MOST_HELD) work else work$size
+  e
+}
+
+# A frozen copy of the node (node-frozen.R), of which the node has told: a list with
+#   path, key, pid   where it listens, what it wants to hear first, its process id
+#   element, node, host, tasks    whose it is
+#   text      the message of its error
+# NULL: there is none. `f`: as in task_error().
+FROZEN_LINE <- "\001frozen "
+copy_of <- function(t, f, value) {
+  told <- if (is.list(value)) value$frozen
+  if (f$why == "timeout" && !is.na(f$stack)) {
+    lines <- strsplit(f$stack, "\n", fixed = TRUE)[[1L]]
+    line <- lines[startsWith(lines, FROZEN_LINE)]
+    parts <- regmatches(line, regexec("^.frozen ([0-9]+) ([^ ]+) (.*)$", line))
+    if (length(parts)) {
+      p <- parts[[1L]]
+      told <- list(pid = as.integer(p[[2L]]), key = p[[3L]], path = p[[4L]])
+    }
+  }
+  if (is.null(told)) return(NULL)
+  if (is_this_machine(f$host)) t$copies <- c(t$copies, dirname(told$path))
+  if (identical(t$info, the_own_info())) .Call(ffi_tasks_idle, t$ptr, KEPT_FOR)
+  text <- if (is.list(value)) value$text else "time is up"
+  c(told, list(element = f$element, node = f$node, host = f$host, tasks = t, text = text))
+}
+
+# The nodes of the session's own cluster end when nobody uses them; those with copies after so many
+# seconds.
+KEPT_FOR <- 1800
+
+the_own_info <- function() if (!is.null(the$own)) info_of(the$own$cl)
+
+# The nodes of this cluster have ended: so have their copies.
+forget_copies <- function(t) {
+  if (is.null(t) || is.null(t$copies)) return(invisible())
+  for (place in unique(t$copies)) .Call(ffi_remove_folder, place)
+  t$copies <- NULL
+}
+
+#' @export
+print.clutch_failure <- function(x, ...) {
+  known <- if (is.null(.Call(ffi_weak_value, x$work))) "gone" else "known"
+  cat(sprintf("<failure of element %.0f: what it worked with is %s>\n", x$element, known))
+  invisible(x)
+}

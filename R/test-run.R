@@ -1,0 +1,309 @@
+# cluster_test(): runs the test files of a package, each in a clean fork of a process that has the
+# package loaded. What nodes do: test-node.R; how the session shows it: test-replay.R; which
+# processes there are: test-server.R; how long files took: test-times.R.
+
+#' Run the tests of a package, each file in a process of its own
+#'
+#' Runs a testthat suite in parallel. The package is loaded once; each test file then runs in a new
+#' process, forked from that. So every file starts clean, and no file waits for a package to load.
+#'
+#' Output, results, snapshots and errors are those of [testthat::test_local()]: files appear in
+#' their order, whatever the order in which they ran. The longest files run first: how long each
+#' took is remembered in `tools::R_user_dir("clutch", "cache")`.
+#'
+#' @section What is as in testthat, and what is not:
+#' * Helper files are sourced once, before the processes are forked. Setup and teardown files are
+#'   run in each process, as in each process of testthat's own parallel mode.
+#' * What a file changes, such as options, loaded packages, objects in the workspace, is not there
+#'   in the next one. A file that relies on what another has left behind fails here.
+#' * [testthat::is_parallel()] is `TRUE`, `interactive()` is `FALSE`.
+#' * What tests print appears where it does with testthat, but when the file is shown.
+#' * [testthat::DebugReporter] cannot be used: the test is in another process.
+#'
+#' @section When a file does not come to its end:
+#' A test that crashes R, calls `quit()` or takes longer than `timeout` is an error of that test. It
+#' says how the process ended and what was printed last. All other files run on. What a test leaves
+#' running ends with its file.
+#'
+#' @section Next run:
+#' The process that has the package loaded stays for the next call in the session. If nothing has
+#' changed but test files, their first tests start at once. It ends with the session and with
+#' [fork_server_stop()].
+#'
+#' @section `R CMD check`:
+#' In `tests/testthat.R` replace `test_check("mypackage")` by
+#' ```r
+#' clutch::cluster_test(package = "mypackage")
+#' ```
+#' The rest of the file stays. The number of processes is then at most two, as CRAN demands, since
+#' [available_cores()] says so.
+#'
+#' @param path string: folder of a package, or of test files, or one test file.
+#' @param filter string: a regular expression. Only files run whose names match it, without `test-`
+#'   and `.R`. `NULL`: all.
+#' @param reporter what testthat takes: a name, names, a class or an object.
+#'   `NULL`: [testthat::default_reporter()], with `package` [testthat::check_reporter()].
+#' @param ... more arguments for [grepl()], and `invert`, as in [testthat::test_dir()].
+#' @param package string: name of an installed package whose tests are to be run as `R CMD check`
+#'   does it. `path` is then the folder of test files, by default `"testthat"`.
+#' @param load string: how the package is loaded. `"source"`: by [pkgload::load_all()];
+#'   `"installed"`: by [library()]; `"none"`: not at all. The default is `"source"` for the folder
+#'   of a package, `"installed"` with `package`, else `"none"`.
+#' @param nodes number of files that run at the same time, at most.
+#' @param timeout number of seconds, or a text such as `"5min"`: what one test file may take.
+#' @param stop_on_failure,stop_on_warning logical: is it an error if tests fail, or warn?
+#' @return Object of class `testthat_results`, invisibly: what [testthat::test_dir()] returns.
+#' @section Errors: `clutch_test_load`: the package cannot be loaded. `clutch_test_none`: there are
+#'   no test files. `clutch_package`, with element `package`: \pkg{testthat} is not installed.
+#'   `clutch_argument`. All have class `clutch_error`. Errors of setup files, and the error that
+#'   tests have failed, are as testthat raises them:
+#'   ```r
+#'   tryCatch(cluster_test("."), clutch_test_load = function(e) message("it does not load"))
+#'   ```
+#' @seealso [make_cluster()], [available_cores()]
+#' @references Package \pkg{testthat}, by H. Wickham and others, of which this runs the tests, and
+#'   whose reporters, snapshots and results these are.
+#' @examplesIf requireNamespace("testthat", quietly = TRUE)
+#' folder <- tempfile()
+#' dir.create(folder)
+#' writeLines("test_that('sums are right', expect_equal(1 + 1, 2))",
+#'            file.path(folder, "test-sums.R"))
+#' cluster_test(folder, reporter = "summary")
+#' unlink(folder, recursive = TRUE)
+#' @export
+cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., package = NULL,
+                         load = NULL, nodes = available_cores(), timeout = Inf,
+                         stop_on_failure = TRUE, stop_on_warning = FALSE) {
+  need_testthat()
+  forget_parents()
+  given_path <- if (!missing(path)) path
+  s <- suite_of(given_path, package, load)
+  s$timeout <- check_time_limit(timeout)
+  s$nodes <- check_number(nodes, "`nodes`", 1, "a number, 1 or more")
+  check_flag(stop_on_failure, "`stop_on_failure`")
+  check_flag(stop_on_warning, "`stop_on_warning`")
+  files <- files_of_suite(s, filter, ...)
+  s$warm_up <- TRUE
+  if (is.null(reporter)) reporter <- default_reporter_of(s)
+  r <- new_reporters(reporter, s$dir)
+  if (inherits(r$user, "DebugReporter"))
+    throw("argument", "the reporter \"debug\" cannot reach a test in another process")
+  run_suite(s, files, r)
+  results <- results_of(r)
+  check_results(results, stop_on_failure, stop_on_warning)
+  invisible(results)
+}
+
+need_testthat <- function() {
+  if (requireNamespace("testthat", quietly = TRUE)) return(invisible())
+  throw("package", "cluster_test() needs package 'testthat': install.packages(\"testthat\")",
+        package = "testthat")
+}
+
+check_time_limit <- function(timeout) {
+  if (identical(timeout, Inf)) Inf else check_seconds(timeout, "`timeout`")
+}
+
+default_reporter_of <- function(s) {
+  if (s$is_check) testthat::check_reporter() else testthat::default_reporter()
+}
+
+# Errors as testthat has them.
+check_results <- function(results, stop_on_failure, stop_on_warning) {
+  if (!length(results)) return(invisible())
+  found <- as.data.frame(results)
+  if (stop_on_failure && (sum(found$failed) > 0 || any(found$error)))
+    stop("Test failures", call. = FALSE)
+  if (stop_on_warning && any(found$warning > 0))
+    stop("Tests generated warnings", call. = FALSE)
+}
+
+# ---- what is to be tested ----
+
+# The value is list(dir, root, package, load, load_all, env, is_check, only): the folder of test
+# files; that of the package, or NULL; environment variables; one file of these, or NULL.
+suite_of <- function(path, package, load) {
+  if (!is.null(package) && !is_filled(package)) has_to_be("`package`", "the name of a package")
+  path <- given_folder(path, package)
+  only <- if (!dir.exists(path)) basename(path)
+  if (!is.null(only)) path <- dirname(path)
+  root <- root_of(path)
+  is_root <- !is.null(root) && (path == root || path == dir_of_tests(root))
+  by_default <- if (!is.null(package)) "installed" else if (is_root) "source" else "none"
+  load <- if (is.null(load)) by_default else check_choice(load, "`load`", load_choices)
+  if (load == "source" && is.null(root))
+    throw("argument", sprintf("load = \"source\": there is no package at %s", path))
+  if (load == "source" && !requireNamespace("pkgload", quietly = TRUE))
+    throw("package", "load = \"source\" needs package 'pkgload'", package = "pkgload")
+  is_source <- is.null(package) && is_root
+  if (is_root && path == root) path <- dir_of_tests(root)
+  about <- if (!is.null(root)) read.dcf(file.path(root, "DESCRIPTION"))[1L, ] else character()
+  if (is.null(package) && load != "none") package <- about[["Package"]]
+  list(dir = path, root = root, package = package, load = load, only = only,
+       load_all = load_all_arguments(about), is_check = load == "installed" && !is_source,
+       env = if (is_source) c(NOT_CRAN = "true"))
+}
+
+load_choices <- c("source", "installed", "none")
+
+dir_of_tests <- function(root) file.path(root, "tests", "testthat")
+
+given_folder <- function(path, package) {
+  if (is.null(path)) path <- if (is.null(package)) "." else "testthat"
+  if (!is_filled(path)) has_to_be("`path`", "the name of a folder or file")
+  if (!file.exists(path)) throw("argument", sprintf("there is no '%s'", path))
+  normalizePath(path)
+}
+
+# The folder of the package to which this one belongs, or NULL.
+root_of <- function(path) {
+  repeat {
+    if (file.exists(file.path(path, "DESCRIPTION"))) return(path)
+    if (dirname(path) == path) return(NULL)
+    path <- dirname(path)
+  }
+}
+
+# The value is as the package's field Config/testthat/load-all says.
+load_all_arguments <- function(about) {
+  said <- about["Config/testthat/load-all"]
+  if (is.na(said)) return(list())
+  call <- str2lang(said)
+  if (!is.call(call) || !identical(call[[1L]], quote(list)))
+    throw("argument", "Config/testthat/load-all of DESCRIPTION has to be a list")
+  lapply(as.list(call)[-1L], eval, baseenv())
+}
+
+files_of_suite <- function(s, filter, ...) {
+  none <- sprintf("there are no test files in %s", s$dir)
+  if (!dir.exists(s$dir)) throw("test_none", none)
+  if (!is.null(s$only)) return(s$only)
+  files <- testthat::find_test_scripts(s$dir, filter = filter, ..., full.names = FALSE)
+  if (length(files)) return(files)
+  if (!is.null(filter)) none <- sprintf("%s whose names match \"%s\"", none, filter)
+  throw("test_none", none)
+}
+
+# ---- the run ----
+
+run_suite <- function(s, files, r) {
+  folder <- tempfile("clutch-test-")
+  dir.create(folder, mode = "0700")
+  on.exit(unlink(folder, recursive = TRUE))
+  server <- server_of_suite(s)
+  all <- lapply(seq_along(files), function(k) new_test_file(files[[k]], folder, k))
+  run <- list2env(list(suite = s, server = server, files = all, shown = 0L, r = r,
+                       queue = in_order(all, s), shown_as = look_of(r)))
+  on.exit(stop_files(run), add = TRUE, after = FALSE)
+  in_suite(s, {
+    testthat::with_reporter(r$multi, run_files(run))
+    clean_snapshots(r, files)
+  })
+  print_after(r)
+  remember_times(s, all)
+}
+
+# Reporters look at the folder and at environment variables.
+in_suite <- function(s, code) {
+  variables <- c(s$env, TESTTHAT = "true", TESTTHAT_PKG = s$package)
+  before <- Sys.getenv(names(variables), NA, names = TRUE)
+  old <- setwd(s$dir)
+  do.call(Sys.setenv, as.list(variables))
+  on.exit({
+    setwd(old)
+    Sys.unsetenv(names(before)[is.na(before)])
+    if (!all(is.na(before))) do.call(Sys.setenv, as.list(before[!is.na(before)]))
+  })
+  code
+}
+
+# The longest files begin first.
+in_order <- function(files, s) {
+  names <- vapply(files, function(f) f$name, "")
+  took <- known_times(s)[names]
+  # one that is not known may be long: the larger, the longer
+  size <- file.size(file.path(s$dir, names))
+  files[order(!is.na(took), -took, -size)]
+}
+
+run_files <- function(run) {
+  running <- list()
+  repeat {
+    while (length(run$queue) && length(running) < run$suite$nodes) {
+      f <- run$queue[[1L]]
+      run$queue <- run$queue[-1L]
+      start_file(run, f)
+      running <- run$running <- c(running, list(f))
+    }
+    if (!length(running)) break
+    await_files(run, running)
+    has_ended <- vapply(running, function(f) f$state == "ended", NA)
+    running <- run$running <- running[!has_ended]
+    show_files(run)
+  }
+  show_files(run)
+}
+
+start_file <- function(run, f) {
+  s <- run$suite
+  for (path in c(f$log, f$output)) file.create(path)
+  options <- list(width = getOption("width"), cli.num_colors = cli::num_ansi_colors())
+  work <- c(s[c("dir", "root", "package", "load", "load_all")],
+            list(file = f$name, log = f$log, output = f$output, shown_as = run$shown_as,
+                 options = options))
+  f$node <- start_next_program(run$server, sprintf("test_file(%s)", deparse1(f$name)),
+                               program_of_file(work), f$output)
+  f$until <- clock() + s$timeout
+  f$state <- "running"
+}
+
+# Returns when a file has ended, or after a moment.
+await_files <- function(run, running) {
+  nodes <- lapply(running, function(f) f$node)
+  soonest <- min(vapply(running, function(f) f$until, 0))
+  .Call(ffi_nodes_await_end, nodes, max(min(0.1, soonest - clock()), 0))
+  for (f in running) {
+    i <- .Call(ffi_node_info, f$node)
+    if (!i$state %in% c("starting", "idle", "busy")) {
+      # its connection ends before the fork server tells how it has ended
+      if (is.na(i$by_signal) && .Call(ffi_nodes_await_end, list(f$node), 1) > 0L)
+        i <- .Call(ffi_node_info, f$node)
+      end_file(f, how_ended(i$by_signal, i$code))
+    } else if (clock() > f$until) {
+      .Call(ffi_nodes_stop, list(f$node), 0, 5)
+      end_file(f, sprintf("it took longer than %g s (timeout)", run$suite$timeout))
+    }
+  }
+}
+
+end_file <- function(f, how) {
+  f$how <- how
+  f$state <- "ended"
+}
+
+stop_files <- function(run) {
+  nodes <- lapply(run$running, function(f) f$node)
+  if (length(nodes)) .Call(ffi_nodes_stop, nodes, 0, 5)
+}
+
+# Shows files that have ended, as far as all before them have, and what the next one has said yet.
+show_files <- function(run) {
+  while (run$shown < length(run$files)) {
+    f <- run$files[[run$shown + 1L]]
+    if (f$state == "waiting") return(invisible())
+    read_log(f)
+    replay_log(run$r, f)
+    if (f$state != "ended") return(invisible())
+    show_end(run, f)
+    run$shown <- run$shown + 1L
+  }
+}
+
+show_end <- function(run, f) {
+  if (!is.null(f$failed)) {
+    print_output(run$r, f)
+    stop(errorCondition(f$failed[[1L]], class = f$failed[[2L]], call = NULL))
+  }
+  if (!isTRUE(f$done)) replay_crash(run$r, f, f$how)
+  print_output(run$r, f)
+}

@@ -1,0 +1,249 @@
+/* Frozen copies: where a task has failed, and its frames are still there, the node forks. The copy
+ * sleeps with all frames until its session asks it (R/node-frozen.R); the node goes on.
+ *
+ * The copy has nothing of the node's: its descriptors lead nowhere (clu_os_leave_files()), and the
+ * channel is closed. It ends with the node, however that ends, see clu_os_follow_parent() and
+ * core/supervisor/orphans.h. It leads a process group of its own: what interrupts or holds the node
+ * does not reach it. Each second it looks whether it is to go on: it ends when its socket was
+ * removed, or when memory is short. It ends itself without R's exit.
+ *
+ * The session talks to it by a Unix-domain socket in the fork server's private folder. Who connects
+ * has to be a process of the same user, and has to know a secret, see R/node-frozen.R.
+ */
+#include "r/node/node.h"
+
+#include <R_ext/GraphicsEngine.h>
+
+#ifdef CLU_POLLED_EVENTS
+#define R_INTERFACE_PTRS
+#include <Rinterface.h>
+#endif
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/os-folders.h"
+#include "core/base/os-forks.h"
+#include "core/base/os-memory.h"
+#include "core/base/os-output.h"
+
+enum { MOST_COPIES = 32 };                    /* of one node, until they are reaped */
+static const int64_t LOOK_EVERY = 1000000000; /* ns */
+static const int64_t LEAST_LEFT = 64 << 20;   /* bytes of memory, or a 32nd of the limit */
+
+static struct {
+  clu_pid pids[MOST_COPIES];
+  int n;
+  clu_pid pending; /* made for the task at hand, and not told to the session; 0: none */
+  char path[104];  /* of the pending one, or, in a copy, its own */
+  /* in a copy */
+  clu_fd listener;
+  SEXP line; /* preserved: the function that gives the lines of the console */
+  char rest[65536];
+  size_t n_rest, at_rest;
+} frozen;
+
+/* ---- in the node ---- */
+
+void clu_frozen_reap(void) {
+  clu_exit how;
+  for (int i = 0; i < frozen.n; i++)
+    if (clu_os_reap(frozen.pids[i], 0, &how) != CLU_AGAIN)
+      frozen.pids[i--] = frozen.pids[--frozen.n];
+}
+
+/* Removes the folder of this socket. */
+static void remove_place(void) {
+  char *end = strrchr(frozen.path, '/');
+  if (end) *end = 0;
+  clu_os_remove_tree(frozen.path);
+}
+
+void clu_frozen_drop(void) {
+  if (!frozen.pending) return;
+  clu_os_kill(frozen.pending, CLU_SIG_KILL, 0);
+  remove_place();
+  frozen.pending = 0;
+}
+
+/* The session will hear of the copy. */
+SEXP ffi_frozen_taken(void) {
+  frozen.pending = 0;
+  return R_NilValue;
+}
+
+static int memory_is_short(void) {
+  static clu_memory_bounds bounds;
+  clu_memory_left left;
+  if (clu_os_memory_bounds("", &bounds) != CLU_OK) return 0;
+  if (clu_os_memory_left("", &bounds, &left) != CLU_OK) return 0;
+  return left.left < LEAST_LEFT || left.left < left.limit / 32;
+}
+
+/* c(copies that are wanted, whether of tasks whose time is up, the job's number), of the task at
+ * hand; NULL: there is none, or none is wanted. */
+SEXP ffi_frozen_wanted(void) {
+  const int *wanted = clu_job_frozen();
+  SEXP out;
+  if (!clu_me.task || clu_me.forked || wanted[0] <= 0) return R_NilValue;
+  out = Rf_allocVector(REALSXP, 3);
+  REAL(out)[0] = wanted[0];
+  REAL(out)[1] = wanted[1];
+  REAL(out)[2] = (double)clu_job_number();
+  return out;
+}
+
+/* The folder that nodes of one fork server have in common; "": this node has none. */
+SEXP ffi_frozen_folder(void) {
+  char path[sizeof clu_me.boot.tmp], *end;
+  snprintf(path, sizeof path, "%s", clu_me.boot.tmp);
+  if (clu_me.joined || !(end = strrchr(path, '/'))) return Rf_mkString("");
+  *end = 0;
+  return Rf_mkString(path);
+}
+
+/* In the child. */
+static void become_copy(clu_pid node, clu_fd listener, clu_fd out) {
+  frozen.listener = listener;
+  frozen.n = 0;
+  frozen.pending = 0;
+  clu_me.forked = 1;
+  clu_me.running = 0;
+  clu_me.seq = 0;
+  clu_me.task = CLU_TASK_NONE;
+  if (clu_os_follow_parent(node, 1) == CLU_DEAD) clu_os_end_self();
+  clu_os_redirect_output(out, out);
+  clu_os_leave_files(listener);
+  clu_os_set_title("clutch: failed element");
+}
+
+/* Forks a copy that listens at `path`, and whose output goes to the file `output`. In the node its
+ * process id; 0 in the copy, when somebody asks for the first time; NA: there is none. */
+SEXP ffi_frozen_fork(SEXP path, SEXP output) {
+  const char *at = CHAR(STRING_ELT(path, 0));
+  clu_listen how = {4, 0, 0};
+  clu_addr addr;
+  clu_fd listener = CLU_NO_FD, out = CLU_NO_FD;
+  clu_pid pid = 0, node = clu_os_getpid();
+  int granted, rc;
+  clu_frozen_reap();
+  if (frozen.n == MOST_COPIES || strlen(at) >= sizeof frozen.path || memory_is_short())
+    return Rf_ScalarInteger(NA_INTEGER);
+  if (clu_os_addr_path(at, &addr, NULL) != CLU_OK ||
+      clu_os_listen(&addr, &how, &listener, &granted, NULL) != CLU_OK)
+    return Rf_ScalarInteger(NA_INTEGER);
+  strcpy(frozen.path, at);
+  rc = clu_os_open_append(CHAR(STRING_ELT(output, 0)), &out, NULL);
+  if (rc == CLU_OK) {
+    fflush(NULL);
+    rc = clu_os_fork(&pid, NULL);
+  }
+  if (rc == CLU_OK && pid == 0) {
+    become_copy(node, listener, out);
+    return Rf_ScalarInteger(0);
+  }
+  clu_os_close(listener);
+  if (out != CLU_NO_FD) clu_os_close(out);
+  if (rc != CLU_OK) {
+    remove_place();
+    return Rf_ScalarInteger(NA_INTEGER);
+  }
+  frozen.pids[frozen.n++] = frozen.pending = pid;
+  return Rf_ScalarInteger((int)pid);
+}
+
+/* ---- in the copy ---- */
+
+static int is_there(const char *path) {
+  uint64_t id[2] = {0, 0};
+  clu_os_path_id(path, id);
+  return id[0] || id[1];
+}
+
+/* Sleeps until a process of this user has connected: its descriptor. */
+SEXP ffi_frozen_next(void) {
+  for (;;) {
+    clu_fd fd;
+    clu_pid pid;
+    if (clu_os_wait_readable(frozen.listener, LOOK_EVERY) == CLU_TIMEOUT) {
+      if (!is_there(frozen.path) || memory_is_short()) clu_os_end_self();
+      continue;
+    }
+    if (clu_os_accept(frozen.listener, &fd, NULL, NULL) != CLU_OK) continue;
+    if (clu_os_path_peer(fd, &pid) != CLU_PEER_OTHER) return Rf_ScalarInteger((int)fd);
+    clu_os_close(fd);
+  }
+}
+
+/* From now on a signal interrupts what is evaluated; or nothing is. */
+SEXP ffi_frozen_running(SEXP now) {
+  clu_me.running = Rf_asLogical(now) == TRUE;
+  clu_me.interrupted = 0;
+  R_interrupts_pending = 0;
+  return R_NilValue;
+}
+
+#ifdef CLU_POLLED_EVENTS
+
+static void write_console(const char *text, int n, int kind) {
+  (void)kind;
+  while (n > 0) {
+    size_t written = 0;
+    if (clu_os_output_write(1, text, (size_t)n, &written) != CLU_OK || written == 0) return;
+    text += written;
+    n -= (int)written;
+  }
+}
+
+/* A line may be longer than R's buffer: it gets it in parts. */
+static int read_console(const char *prompt, unsigned char *buffer, int size, int history) {
+  size_t n;
+  (void)history;
+  if (frozen.at_rest >= frozen.n_rest) {
+    SEXP text = PROTECT(Rf_mkString(prompt)), call = PROTECT(Rf_lang2(frozen.line, text)), line;
+    int failed = 0;
+    line = R_tryEvalSilent(call, R_BaseEnv, &failed);
+    if (failed || TYPEOF(line) != STRSXP || Rf_xlength(line) != 1) {
+      UNPROTECT(2);
+      return 0;
+    }
+    frozen.n_rest =
+        (size_t)snprintf(frozen.rest, sizeof frozen.rest, "%s\n", CHAR(STRING_ELT(line, 0)));
+    if (frozen.n_rest >= sizeof frozen.rest) frozen.n_rest = sizeof frozen.rest - 1;
+    frozen.at_rest = 0;
+    UNPROTECT(2);
+  }
+  n = frozen.n_rest - frozen.at_rest;
+  if (n > (size_t)size - 1) n = (size_t)size - 1;
+  memcpy(buffer, frozen.rest + frozen.at_rest, n);
+  buffer[n] = 0;
+  frozen.at_rest += n;
+  return 1;
+}
+
+static void say_nothing(int busy) { (void)busy; }
+static void do_nothing(void) {}
+
+/* From now on R's console is this: `fun` gets a prompt and gives a line, output goes to the copy's
+ * file. R is interactive, as it is where the session is. */
+SEXP ffi_frozen_console(SEXP fun) {
+  R_PreserveObject(fun);
+  frozen.line = fun;
+  ptr_R_ReadConsole = read_console;
+  ptr_R_WriteConsole = NULL;
+  ptr_R_WriteConsoleEx = write_console;
+  ptr_R_Busy = say_nothing;
+  ptr_R_FlushConsole = ptr_R_ResetConsole = ptr_R_ClearerrConsole = do_nothing;
+  R_Outputfile = R_Consolefile = NULL;
+  R_Interactive = TRUE;
+  R_NoEcho = FALSE;
+  return R_NilValue;
+}
+
+#else
+
+SEXP ffi_frozen_console(SEXP fun) {
+  (void)fun;
+  return R_NilValue;
+}
+
+#endif

@@ -1,0 +1,236 @@
+# cluster_debug(): frozen copies of nodes at which elements have failed.
+
+local_options <- function(..., env = parent.frame()) {
+  old <- options(...)
+  do.call(on.exit, list(substitute(options(old), list(old = old)), add = TRUE), envir = env)
+}
+failed_of <- function(expr) tryCatch(expr, clutch_task_error = identity)
+
+# Process ids of the copies that this session has.
+copies_of <- function(cl) {
+  p <- as.integer(list.files("/proc", "^[0-9]+$"))
+  p <- p[vapply(p, function(p) {
+    line <- tryCatch(suppressWarnings(readLines(file.path("/proc", p, "cmdline"), warn = FALSE)),
+                     error = function(e) "")
+    length(line) > 0L && any(grepl("clutch: failed element", line, fixed = TRUE))
+  }, NA)]
+  parent <- function(p) {
+    stat <- tryCatch(suppressWarnings(readLines(file.path("/proc", p, "stat"))),
+                     error = function(e) "1 (gone) S 0")
+    as.integer(strsplit(sub(".*\\) ", "", stat), " ", fixed = TRUE)[[1L]][[2L]])
+  }
+  p[vapply(p, parent, 1L) %in% pids(cl)]
+}
+
+test_that("frames of a failed element are there, and the map has gone on", {
+  local_options(clutch.frozen = 4)
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  f <- function(x, k) {
+    n <- nchar(x) * k
+    g(n)
+  }
+  g <- function(y) {
+    z <- y + 1
+    if (y > 6) stop("too long")
+    z
+  }
+  x <- suppressWarnings(cluster_map(cl, c("a", "abcd", "b"), f, k = 2, .on_error = "continue"))
+  expect_identical(x[c(1, 3)], list(3, 3))
+  labels <- cluster_debug(x[[2L]])
+  expect_length(labels, 2L)
+  expect_match(labels[[2L]], "g\\(n\\)")
+  value <- function(...) cluster_debug(x[[2L]], ...)
+  expect_identical(value(expr = quote(z)), 9)
+  expect_identical(value(1, quote(x)), "abcd")
+  expect_identical(value(1, quote(k)), 2)
+  expect_identical(value(expr = quote(ls())), c("y", "z"))
+  expect_error(value(expr = quote(stop("in the copy"))), "in the copy")
+  expect_output(value(expr = quote(print("said"))), "said")
+  # what is changed there stays, and is nowhere else
+  value(expr = quote(assign("z", 50, envir = environment())))
+  expect_identical(value(expr = quote(z)), 50)
+  expect_true(works(cl))
+  # by element's number, and the last
+  expect_identical(cluster_debug(2, 1, quote(n)), 8)
+  expect_identical(cluster_debug(NULL, 1, quote(n)), 8)
+  for (bad in list(3, 0, "a", c(1, 2)))
+    expect_error(cluster_debug(2, bad), class = "clutch_argument")
+  expect_error(cluster_debug(1), class = "clutch_gone")
+})
+
+test_that("a task, an error in a calling handler, and one whose time was up", {
+  local_options(clutch.frozen = 4)
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  h <- function(v) stop("of ", v)
+  task <- cluster_submit(cl, {
+    own <- 5
+    h(own)
+  })
+  failed_of(collect(task))
+  expect_identical(cluster_debug(task, expr = quote(v)), 5)
+  slow <- function(x) {
+    at <- x * 2
+    repeat Sys.sleep(0.01)
+  }
+  e <- failed_of(cluster_map(cl, 21, slow, .timeout = 0.3))
+  expect_s3_class(e, "clutch_task_timeout")
+  expect_false(any(grepl("frozen", e$stack)))
+  expect_identical(cluster_debug(e, 1, quote(at)), 42)
+  # handled errors leave none
+  before <- length(copies_of(cl))
+  cluster_map(cl, 1:20, function(i) {
+    try(stop("quiet ", i), silent = TRUE)
+    tryCatch(stop(i), error = function(e) i)
+    i
+  })
+  expect_true(eventually(length(copies_of(cl)) <= before))
+})
+
+test_that("as many are kept as was said, the first of each message, and they end", {
+  linux_only()
+  local_options(clutch.frozen = 3)
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  many <- function(i) stop("message ", i %% 8)
+  x <- suppressWarnings(cluster_map(cl, 1:1000, many, .on_error = "continue"))
+  expect_true(eventually(length(copies_of(cl)) <= 3L))
+  expect_gte(length(copies_of(cl)), 1L)
+  kept <- Filter(function(e) !is.null(e$failure$copy), x)
+  expect_lte(length(kept), 3L)
+  # another of the same message
+  same <- Find(function(e) {
+    is.null(e$failure$copy) && conditionMessage(e$parent) == conditionMessage(kept[[1L]]$parent)
+  }, x)
+  expect_message(i <- cluster_debug(same, 1, quote(i)), "was not kept")
+  expect_identical(as.double(i), kept[[1L]]$element)
+  # a later map takes the place of this one
+  y <- suppressWarnings(cluster_map(cl, 1:8, many, .on_error = "continue", .chunk = 1))
+  expect_true(eventually(length(copies_of(cl)) <= 3L))
+  expect_false(any(vapply(Filter(function(e) !is.null(e$failure$copy), y),
+                          function(e) is.null(cluster_debug(e)), NA)))
+  p <- copies_of(cl)
+  folders <- clutch:::info_of(cl)$tasks$copies
+  stop_cluster(cl)
+  expect_true(eventually(!any(alive(p))))
+  expect_false(any(dir.exists(folders)))
+  expect_error(cluster_debug(y[[1L]]), class = "clutch_gone")
+  # none are wanted
+  options(clutch.frozen = 0)
+  cl <- make_cluster(2)
+  e <- failed_of(cluster_map(cl, 1, many))
+  expect_error(cluster_debug(e), class = "clutch_gone")
+  expect_length(copies_of(cl), 0L)
+  options(clutch.frozen = "many")
+  expect_error(cluster_map(cl, 1, many), class = "clutch_argument")
+})
+
+test_that("a copy ends with its node, and answers nobody without the secret", {
+  linux_only()
+  local_options(clutch.frozen = 4)
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  e <- failed_of(cluster_map(cl, 1, function(i) stop("no")))
+  copy <- clutch:::failure_of(e)$copy
+  s <- socket_connect(path = copy$path, blocking = TRUE, open = "r+b", timeout = 20, slot = FALSE)
+  socket_send(s, "guessed")
+  expect_error(socket_receive(s), class = "clutch_error")
+  close(s)
+  expect_identical(cluster_debug(e, 1, quote(i)), 1)
+  expect_identical(as.integer(file.mode(dirname(copy$path))), as.integer(as.octmode("700")))
+  file <- tempfile()
+  saveRDS(e, file)
+  expect_false(any(grepl(copy$key, readLines(gzfile(file), warn = FALSE, skipNul = TRUE),
+                         fixed = TRUE, useBytes = TRUE)))
+  unlink(file)
+  p <- copies_of(cl)
+  expect_length(p, 1L)
+  tools::pskill(pids(cl)[[e$node]], 9L)
+  expect_true(eventually(!any(alive(p))))
+  # whoever removes its folder ends it
+  e <- failed_of(cluster_map(cl, 1, function(i) stop("again")))
+  p <- copies_of(cl)
+  place <- dirname(clutch:::failure_of(e)$copy$path)
+  unlink(file.path(place, "s"))
+  expect_true(eventually(!any(alive(p))))
+})
+
+test_that("files and connections of the node are not the copy's", {
+  linux_only()
+  local_options(clutch.frozen = 4)
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  # the pipe's reader ends when the node has closed it: the copy does not hold it open
+  value <- suppressWarnings(cluster_map(cl, 1:2, function(i) {
+    out <- pipe("cat > /dev/null", "w")
+    on.exit(close(out))
+    if (i == 1) stop("with a pipe")
+    i
+  }, .on_error = "continue"))
+  expect_identical(value[[2L]], 2L)
+  expect_identical(cluster_debug(value[[1L]], 1, quote(i)), 1L)
+})
+
+test_that("at the prompt: menu, browser, output, errors, Ctrl-C, c, Q", {
+  linux_only()
+  outside_checks_only()
+  skip_if_not(nzchar(Sys.which("tmux")), "needs tmux")
+  term <- start_terminal()
+  on.exit({
+    term$close()
+    for (p in processes_of(term)) tools::pskill(p, 9L)
+  })
+  shows <- function(pattern) eventually(any(grepl(pattern, term$screen())), 60)
+  last <- function(pattern) {
+    is_last <- function() {
+      lines <- term$screen()
+      lines <- lines[nzchar(lines)]
+      length(lines) > 0L && grepl(pattern, lines[[length(lines)]])
+    }
+    eventually(is_last(), 60)
+  }
+  steps <- list(
+    c("library(clutch); cl <- make_cluster(2); g <- function(y) { z <- y * 2; stop('long') }",
+      "^> $"),
+    c("f <- function(x) { n <- nchar(x); g(n) }", "^> $"),
+    c("cluster_map(cl, 'abcd', f)", "^> $"),
+    c("cluster_debug()", "^Selection: $"),
+    c("2", "^Browse\\[1\\]> $"),
+    c("paste('z', 'is', z)", "^Browse\\[1\\]> $"),
+    c("message('to stderr'); no_such_thing", "^Browse\\[1\\]> $"),
+    c("h <- function(a) {", "^\\+ $"),
+    c("a + 41 }; h(1)", "^Browse\\[1\\]> $"),
+    c("where", "^Browse\\[1\\]> $"),
+    c("c", "^Selection: $"),
+    c("1", "^Browse\\[1\\]> $"),
+    c("rev(x)", "^Browse\\[1\\]> $"),
+    c("Q", "^> $"),
+    c("cluster_map_int(cl, 1:2, function(i) i)", "^> $")
+  )
+  expect_true(last("^> ?$"))
+  for (s in steps) {
+    term$type(s[[1L]])
+    expect_true(last(sub(" \\$$", " ?$", s[[2L]])),
+                info = paste(c(s, term$screen()), collapse = "\n"))
+  }
+  screen <- term$screen()
+  for (line in c("element 1 on node [12]: long", "2: .*g\\(n\\)", "^\\[1\\] \"z is 8\"",
+                 "^to stderr", "^Error: object 'no_such_thing' not found", "^\\[1\\] 42",
+                 "^where 2: FUN\\(.x\\)", "^\\[1\\] \"abcd\"", "^\\[1\\] 1 2"))
+    expect_true(any(grepl(line, screen)), info = paste(c(line, screen), collapse = "\n"))
+  # Ctrl-C ends what is evaluated, and not the browser
+  term$type("cluster_debug(frame = 1)")
+  expect_true(last("^Browse\\[1\\]> ?$"))
+  term$type("cat('be', 'gun\\n', sep = ''); Sys.sleep(600)")
+  Sys.sleep(1)
+  term$interrupt()
+  expect_true(last("^Browse\\[1\\]> ?$"))
+  term$type("n + 100")
+  expect_true(shows("^\\[1\\] 104"))
+  term$type("Q")
+  expect_true(last("^> ?$"))
+  term$type("q('no')")
+  expect_true(ends(term))
+  expect_identical(list.files(term$tmp), character())
+})

@@ -1,0 +1,145 @@
+kinds <- c(
+  "test_that('passes', { expect_equal(add(1, 2), 3) })",
+  "test_that('fails', { expect_equal(add(1, 2), 4) })",
+  "test_that('errors', { stop('oops') })",
+  "test_that('warns', {",
+  "  warning('careful')",
+  "  expect_true(TRUE)",
+  "})",
+  "test_that('skips', { skip('not now') })",
+  "test_that('has a helper and a setup', {",
+  "  expect_equal(help_me(), 'helped')",
+  "  expect_equal(getOption('fixture_setup'), 'yes')",
+  "})"
+)
+snapshots <- c(
+  "test_that('snapshot', { expect_snapshot(add(1, 2)) })",
+  "test_that('variant', { expect_snapshot(add(1, 2), variant = 'one') })"
+)
+helpers <- list(
+  "helper-a.R" = "help_me <- function() 'helped'",
+  "setup.R" = "withr::local_options(fixture_setup = 'yes', .local_envir = teardown_env())"
+)
+
+test_that("results, output and snapshots are testthat's own", {
+  outside_checks_only()
+  skip_if_not_installed("pkgload")
+  files <- c(list("test-a.R" = kinds, "test-b.R" = snapshots), helpers)
+  root <- new_package(files)
+  theirs <- new_package(files)
+  # each in an R of its own: this one is within a test
+  run <- function(call) {
+    script <- tempfile(fileext = ".R")
+    rds <- paste0(script, ".rds")
+    on.exit(unlink(c(script, rds)))
+    writeLines(sprintf("r <- %s, reporter = 'summary', stop_on_failure = FALSE)\nsaveRDS(r, '%s')",
+                       call, rds), script)
+    output <- system2(file.path(R.home("bin"), "Rscript"), script, stdout = TRUE, stderr = FALSE)
+    # behind DONE there may be praise, at random
+    list(results = found_in(readRDS(rds)), output = output[seq_len(grep("DONE", output))])
+  }
+  ours <- run(sprintf("clutch::cluster_test('%s', nodes = 2", root))
+  expected <- run(sprintf("testthat::test_local('%s'", theirs))
+  expect_identical(ours, expected)
+  all <- function(root) {
+    at <- file.path(root, "tests", "testthat", "_snaps")
+    names <- list.files(at, recursive = TRUE)
+    stats::setNames(lapply(file.path(at, names), readLines), names)
+  }
+  expect_identical(all(root), all(theirs))
+  expect_length(all(root), 2L)
+})
+
+test_that("snapshots that differ are told, and those of no test are removed", {
+  skip_if_not_installed("pkgload")
+  root <- new_package(list("test-b.R" = snapshots[1L]))
+  folder <- file.path(root, "tests", "testthat", "_snaps")
+  suppressMessages(tested(root))
+  writeLines("old", file.path(folder, "gone.md"))
+  writeLines(sub("3", "4", readLines(file.path(folder, "b.md"))), file.path(folder, "b.md"))
+  r <- suppressMessages(tested(root))
+  expect_equal(found_in(r)$failed, 1)
+  expect_setequal(list.files(folder), c("b.md", "b.new.md"))
+})
+
+test_that("a filter, an order of files, and errors of failure are as in testthat", {
+  skip_if_not_installed("pkgload")
+  root <- new_package(list("test-a.R" = "test_that('slow', {Sys.sleep(0.3)\nexpect_true(TRUE)})",
+                           "test-b.R" = "test_that('bad', { expect_true(FALSE) })"))
+  expect_identical(found_in(tested(root))$test, c("slow", "bad"))
+  expect_identical(found_in(tested(root, filter = "^a$"))$test, "slow")
+  expect_identical(found_in(tested(root, filter = "^a$", invert = TRUE))$test, "bad")
+  expect_error(cluster_test(root, nodes = 2, reporter = "silent"), "Test failures")
+  one <- file.path(root, "tests", "testthat", "test-a.R")
+  expect_identical(found_in(tested(one, load = "none"))$test, "slow")
+})
+
+test_that("a test that crashes, quits or never ends is an error that tells which", {
+  skip_if_not_installed("pkgload")
+  root <- new_package(list(
+    "test-crash.R" = c("test_that('before', { expect_true(TRUE) })",
+                       "test_that('crashes', {", "  cat('last words\\n')",
+                       "  tools::pskill(Sys.getpid(), tools::SIGKILL)", "  Sys.sleep(60)", "})"),
+    "test-endless.R" = "test_that('endless', repeat Sys.sleep(1))",
+    "test-good.R" = "test_that('good', { expect_true(TRUE) })",
+    "test-quit.R" = "quit(status = 3)"
+  ))
+  utils::capture.output(r <- tested(root, timeout = 5))
+  found <- found_in(r)
+  expect_identical(found$test, c("before", "crashes", "endless", "good", NA))
+  expect_identical(found$error, c(FALSE, TRUE, TRUE, FALSE, TRUE))
+  said <- lapply(r, function(x) conditionMessage(x$results[[length(x$results)]]))
+  expect_match(said[[2L]], "signal 9")
+  expect_match(said[[2L]], "last words")
+  expect_match(said[[3L]], "longer than 5 s")
+  expect_match(said[[5L]], "exit status 3")
+})
+
+test_that("each file starts clean", {
+  skip_if_not_installed("pkgload")
+  clean <- "test_that('clean', { expect_null(getOption('fixture_leaks')) })"
+  files <- c(clean, "options(fixture_leaks = 1)")
+  root <- new_package(list("test-a.R" = files, "test-b.R" = files, "test-c.R" = files))
+  expect_identical(found_in(tested(root))$failed, c(0L, 0L, 0L))
+})
+
+test_that("what tests leave running ends", {
+  skip_if_not_installed("pkgload")
+  pids <- tempfile("pids")
+  on.exit(unlink(pids), add = TRUE)
+  leaves <- sprintf("system('sleep 300 & echo $! > %s')", pids)
+  root <- new_package(list("test-a.R" = c("test_that('a', {", leaves, "expect_true(TRUE)", "})")))
+  tested(root)
+  pid <- as.integer(readLines(pids))
+  expect_true(eventually(!tools::pskill(pid, 0L)))
+})
+
+test_that("what cannot be tested is said at once", {
+  skip_if_not_installed("pkgload")
+  root <- new_package(list("test-a.R" = "test_that('a', { expect_true(TRUE) })"),
+                      code = "stop('of no use')")
+  expect_error(tested(root), "of no use", class = "clutch_test_load")
+  none <- new_package(list("other.R" = "1"))
+  expect_error(tested(none), class = "clutch_test_none")
+  expect_error(tested(root, filter = "zzz"), class = "clutch_test_none")
+  expect_error(tested(file.path(root, "nowhere")), class = "clutch_argument")
+  expect_error(tested(root, timeout = -1), class = "clutch_argument")
+  expect_error(tested(root, load = "somehow"), class = "clutch_argument")
+  bad <- new_package(list("setup.R" = "stop('no setup')",
+                          "test-a.R" = "test_that('a', { expect_true(TRUE) })"))
+  expect_error(tested(bad), "no setup|setup.R")
+})
+
+test_that("the package stays loaded for the next call, and is loaded again when it has changed", {
+  skip_if_not_installed("pkgload")
+  root <- new_package(list("test-a.R" = "test_that('a', { expect_equal(add(1, 2), 3) })"))
+  expect_equal(sum(found_in(tested(root))$failed), 0)
+  server <- the_tests()$server
+  tested(root)
+  expect_identical(the_tests()$server, server)
+  writeLines("add <- function(x, y) 'other'", file.path(root, "R", "code.R"))
+  expect_equal(sum(found_in(tested(root))$failed), 1)
+  expect_false(identical(the_tests()$server, server))
+  fork_server_stop()
+  expect_null(the_tests())
+})
