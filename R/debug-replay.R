@@ -19,7 +19,7 @@
 #' @section What is held: Nothing is copied. As long as you keep an error, it keeps what its map
 #'   worked with. It is not saved with the error, by [saveRDS()]. The last map or task that has
 #'   failed is remembered without its error, too, up to 100 MB: so an error at the prompt can be run
-#'   again, by `cluster_replay()`. Of a larger one keep the error:
+#'   again, by `cluster_replay()`, as long as its cluster is known. Else keep the error:
 #'   `e <- tryCatch(cluster_map(...), error = identity)`.
 #' @param e What has failed: the error, of class `clutch_task_error`, or one that has it as
 #'   `parent`; a task of [cluster_submit()]; or number of an element of the map that has failed
@@ -98,6 +98,11 @@ last_failure <- function(element) {
     text <- paste("what the map worked with that has failed last, %s, is too large to be",
                   "remembered without the error: e <- tryCatch(cluster_map(...), error = identity)")
     throw("gone", sprintf(text, mb(work)))
+  }
+  work <- .Call(ffi_weak_value, work)
+  if (is.null(work)) {
+    throw("gone", paste("what has failed last went with its cluster: keep the error,",
+                        "e <- tryCatch(cluster_map(...), error = identity)"))
   }
   if (is.null(element)) return(list(work = work, element = work$first, is_any = TRUE))
   n <- if (is.null(work$elements)) 1L else length(work$elements)

@@ -17,7 +17,7 @@ task_error <- function(t, failures, k, value, label = NULL, work = NULL) {
     error = task_value_error(f, value)
   )
   remember_error(t, e)
-  if (is.null(work)) e else with_work(e, work, copy_of(t, f, value))
+  if (is.null(work)) e else with_work(e, work, t$info, copy_of(t, f, value))
 }
 
 # How many errors of each class there were, and what the first says: for cluster_report().

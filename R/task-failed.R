@@ -43,7 +43,7 @@ size_of_elements <- function(x) {
 }
 
 # The error, by which cluster_replay() knows the element, and cluster_debug() the copy of its node.
-with_work <- function(e, work, copy = NULL) {
+with_work <- function(e, work, info, copy = NULL) {
   failure <- new.env(hash = FALSE, parent = emptyenv())
   failure$element <- e$element
   failure$work <- .Call(ffi_weak_new, failure, work)
@@ -54,7 +54,8 @@ with_work <- function(e, work, copy = NULL) {
   class(failure) <- "clutch_failure"
   e$failure <- failure
   if (is.null(work$first) || e$element < work$first) work$first <- e$element
-  the$failed <- if (work$size <= MOST_HELD) work else work$size
+  # functions often know the cluster: when nothing else does, it is garbage all the same
+  the$failed <- if (work$size <= MOST_HELD) .Call(ffi_weak_new, info, work) else work$size
   e
 }
 

@@ -67,7 +67,7 @@ held_nodes <- function(info) {
 
 shortage_text <- function(use) {
   # tasks that ask for memory may not have been looked at
-  peak <- if (use$peak > 0) sprintf("nodes had up to %s each, and ", mb(use$peak)) else ""
+  peak <- if (use$peak >= 1e6) sprintf("nodes had up to %s each, and ", mb(use$peak)) else ""
   text <- paste("for %.1f s memory was short: %sthere are %s for all.",
                 "On average %.1f tasks were at work meanwhile")
   sprintf(text, use$short, peak, mb(use$limit), use$went)

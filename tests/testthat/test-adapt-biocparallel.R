@@ -77,9 +77,9 @@ test_that("what all tasks have in common travels once for each node", {
   counted <- structure(list(), class = "clutch_test_counted")
   big <- as.raw(rep(1, 2e6))
   sent <- list()
-  trace <- function(manager, value, message) {
+  trace <- function(manager, value, message, ...) {
     sent <<- c(sent, list(as.double(length(serialize(message, NULL)))))
-    original(manager, value, message)
+    original(manager, value, message, ...)
   }
   original <- clutch:::submit_to
   ns <- asNamespace("clutch")

@@ -149,6 +149,22 @@ test_that("what has not failed is an error, and so is an element that there is n
   expect_error(cluster_replay(1, "never"), class = "clutch_argument")
 })
 
+test_that("what is remembered does not keep its cluster, which is garbage all the same", {
+  in_function <- function() {
+    cl <- make_cluster(1)
+    f <- function(i) stop("no") # its environment knows the cluster
+    failed_of(cluster_map(cl, 1, f))
+    expect_error(cluster_replay(), "no")
+    pids(cl)
+  }
+  node <- in_function()
+  expect_true(eventually({
+    gc()
+    !tools::pskill(node, 0L)
+  }))
+  expect_error(cluster_replay(), "with its cluster", class = "clutch_gone")
+})
+
 test_that("loops of foreach, and package parallel's maps", {
   skip_if_not_installed("foreach")
   cl <- make_cluster(2)

@@ -187,7 +187,7 @@ test_that("a runner that is killed is told of, and another one goes on", {
   on.exit(Sys.unsetenv("CLUTCH_TEST_COUNT"), add = TRUE)
   f <- workspace(function(i) {
     file.create(tempfile(sprintf("%d-", i), Sys.getenv("CLUTCH_TEST_COUNT")))
-    Sys.sleep(0.02)
+    Sys.sleep(0.1)
     c(i, runif(1))
   })
   job <- cluster_map(2, 1:60, f, .seed = 3, .journal = path, .detach = "killed")

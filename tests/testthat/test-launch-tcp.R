@@ -229,7 +229,7 @@ test_that("a node that does not give up is replaced by one that connects anew", 
   cl <- over_tcp(2)
   p <- pids(cl)
   try(silent = TRUE, {
-    setTimeLimit(elapsed = 0.3, transient = TRUE)
+    setTimeLimit(elapsed = 1, transient = TRUE)
     parallel::clusterCall(cl[2L], function() suspendInterrupts({
       end <- Sys.time() + 60
       while (Sys.time() < end) NULL

@@ -20,7 +20,8 @@ typed_name <- function(family, type) sprintf("cluster_%s_%s", family, type)
 test_that("every variant has the whole signature, with the same defaults", {
   options <- formals(cluster_map)
   options <- options[setdiff(names(options), c("cl", ".x", ".f", "..."))]
-  expect_setequal(names(options), c(".more", ".env", paste0(".", names(clutch:::option_defaults))))
+  expect_setequal(names(options), c(".more", ".env", ".reduce", ".init",
+                                    paste0(".", names(clutch:::option_defaults))))
   first <- list(map = c(".x", ".f"), map2 = c(".x", ".y", ".f"), pmap = c(".l", ".f"),
                 imap = c(".x", ".f"))
   walk <- c(map = "cluster_walk", map2 = "cluster_walk2", pmap = "cluster_pwalk",

@@ -136,7 +136,7 @@ test_that("each element of a map has a fresh workspace, with the variables of th
                                       .fresh = TRUE, .chunk = chunk, .on_error = "continue"))
     expect_identical(x[-2], rep(list(c(FALSE, TRUE, TRUE, TRUE, TRUE, TRUE)), 3))
     expect_s3_class(x[[2]], "clutch_task_error")
-    expect_false(collect(cluster_submit(cl, exists("leaks") || exists("of_map"))))
+    expect_false(collect(cluster_submit(cl, any(c("leaks", "of_map") %in% ls(globalenv())))))
   }
   old <- options(clutch.fresh = TRUE)
   on.exit(options(old), add = TRUE)
