@@ -90,7 +90,8 @@ test_that("an option of no use is the error that the argument is, with the optio
                 journal_if_changed = list("perhaps", NA), journal_sync = list("1 s", -1),
                 journal_errors = list("sometimes", TRUE),
                 detach = list(NA, 3, list(5), list(time = "long")),
-                pointers = list("sometimes", NA), needs = list(5, "a"))
+                pointers = list("sometimes", NA), needs = list(5, "a"),
+                priority = list("first", NA, 0.5, 1001))
     expect_setequal(names(bad), names(clutch:::option_defaults))
     for (name in names(bad)) for (value in bad[[name]]) {
       option <- paste0("clutch.", name)
