@@ -87,8 +87,8 @@ step_for_task <- function(x, seconds) {
   relay_queue(x$scheduler, x$job)
 }
 
-# Works for tasks of other clusters, whose values it needs in turn: a step of its own cluster is none
-# of theirs.
+# Works for tasks of other clusters whose values it needs in turn: a step of its own cluster does
+# nothing for those.
 step_for_others <- function(x) {
   left <- x$after
   stepped <- list(x$scheduler)

@@ -111,8 +111,8 @@ struct clu_sched {
   clu_ledger *ledger;   /* NULL: nobody does */
   int *host_of;         /* by node, `nhost_of` of them */
   int nhost_of;
-  uint64_t grants; /* so far */
-  int away;        /* the caller is */
+  uint64_t grants;    /* so far */
+  int away;           /* the caller is */
   int has_priorities; /* some job had another priority than 0 */
   uint64_t next_id, grace, deadline;
   int timed; /* nodes with a deadline of their own; `deadline` may be of one that has none any more

@@ -51,9 +51,10 @@
  * and is there for others when that host has answered. When the host is lost, all that they have
  * counts as begun: so only of quick tasks two batches are with such a node.
  *
- * Jobs with a higher priority are served first, those with the same in the order in which they came.
- * When one comes, what waits at nodes and has less is taken back from there. A job that waits for nodes which have no time
- * does not keep the others from what waits for them, nor from work that was sent to others.
+ * Jobs with a higher priority are served first, those with the same in the order in which they
+ * came. When one comes, what waits at nodes and has less is taken back from there. A job that waits
+ * for nodes which have no time does not keep the others from what waits for them, nor from work
+ * that was sent to others.
  *
  * Cost: each call is O(1) in jobs, tasks and nodes, but for cancelling a job and for deadlines that
  * have passed (O(nodes)), and for jobs that only some of the nodes may do (O(sets of such nodes)).
@@ -80,7 +81,7 @@
 #define CLU_AHEAD 8000000u     /* ns of work that may wait at a node */
 #define CLU_ASK_AFTER 4000000u /* ns at one task before what waits behind it is asked for */
 #define CLU_SMALL_TASK 4194304 /* bytes: what takes no more always fits */
-#define CLU_PRIORITY_MOST 1000 /* a job has this priority at the most, and minus this at least */
+#define CLU_PRIORITY_MOST 1000 /* priorities are at most this, and at least minus this */
 #define CLU_BATCH_MOST 8192u   /* tasks that leave together, at most */
 /* More bytes than that leave together only if one task has as many. */
 #define CLU_BATCH_BYTES 262144u
@@ -93,7 +94,7 @@ typedef struct clu_job_spec {
   uint32_t retries;
   uint32_t chunk;      /* tasks that leave together; 0: as measured */
   uint64_t timeout_ns; /* of one task; 0: none */
-  int priority;        /* of two jobs the one with more is served first; see CLU_PRIORITY_MOST */
+  int priority;        /* of two jobs the one with more is served first */
   void *user;          /* comes back in actions and endings */
   unsigned char *only; /* `nonly` flags by node: who may do it; the scheduler's from then on, by
                           malloc(). NULL: all may */

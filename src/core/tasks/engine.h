@@ -336,7 +336,7 @@ typedef struct clu_task_spec {
   uint32_t retries, chunk;
   uint64_t timeout_ns;
   double max_memory;    /* bytes; 0: no limit */
-  int priority; /* see CLU_PRIORITY_MOST */
+  int priority;         /* see CLU_PRIORITY_MOST */
   const uint32_t *seed; /* six: the stream of the first task; NULL: it has none */
   const int *only;      /* `nonly` numbers of nodes, from 1, that may do it; NULL: all */
   size_t nonly;

@@ -167,7 +167,8 @@ clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const 
 /* A job, of which nothing is done before ffi_job_start(): `parts` go to each node once,
  * `elements` is a list or a plain vector, or NULL: one task without an element. `spec`: retries,
  * chunk, timeout in seconds, max_memory in bytes, priority. `seed`: six integers or NULL. `only`:
- * numbers of the nodes that may do it, or NULL. `needs`: what its tasks ask for, see needs.h, or NULL. */
+ * numbers of the nodes that may do it, or NULL. `needs`: what its tasks ask for, see needs.h, or
+ * NULL. */
 SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only, SEXP needs) {
   clu_engine *t = clu_tasks_get(x);
   SEXP out = PROTECT(clu_job_handle_for(x, elements));
