@@ -250,8 +250,11 @@ test_that("limits on processes and descriptors are clear errors that leave nothi
 })
 
 test_that("a task that is cancelled while R reads a package's environment leaves it whole", {
+  # a node that has heard of it may have to wait for a processor
+  old <- options(clutch.task_grace = 30)
+  on.exit(options(old))
   cl <- make_cluster(21) # the last one is left alone
-  on.exit(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   before <- pids(cl)
   # the table of all S4 classes: each node reads it when it is first used, for 20 ms
   for (i in 1:20) {
