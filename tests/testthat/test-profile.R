@@ -350,7 +350,7 @@ test_that("arguments of no use are errors that name them", {
   expect_error(cluster_profile(cl), "expr", class = "clutch_argument")
   expect_error(cluster_profile(expr = 1), "`cl` is missing", class = "clutch_argument")
   expect_error(cluster_profile("cl", 1), class = "clutch_argument")
-  p <- cluster_profile(cl, NULL, session = FALSE)
+  p <- cluster_profile(cl, NULL, session = FALSE, interval = 0.9)
   expect_null(p$value)
   expect_error(plot(p), "no samples", class = "clutch_argument")
   expect_error(write_profile(p, tempfile()), "no samples", class = "clutch_argument")
