@@ -8,8 +8,9 @@
 # ends: by this tools/progress-limit.sh knows that the suite goes on.
 #
 # CLUTCH_TEST_PART=1/3: about a third of the files, by the seconds that tools/test-seconds says they
-# take; 2/3, 3/3: the others. All files that make network namespaces are in the first, since they
-# see each other's. COUNTS-FILE.seconds gets what each file took, in the form of tools/test-seconds.
+# take; 2/3, 3/3: the others. All files that make network namespaces, or jobs of Slurm, are in the
+# first, since they see each other's. COUNTS-FILE.seconds gets what each file took, in the form of
+# tools/test-seconds.
 
 args <- commandArgs(TRUE)
 counts <- normalizePath(args[1L], mustWork = FALSE)
@@ -23,7 +24,7 @@ if (part[2L] > 1L) {
   seconds[is.na(seconds)] <- 5
   load <- numeric(part[2L])
   of_part <- character()
-  with_network <- c("hosts", "host-report", "cuts", "ssh", "netns", "slurm", "link",
+  with_network <- c("hosts", "host-report", "cuts", "ssh", "netns", "slurm", "resize", "link",
                     "launch-advice", "source", "travel")
   of_network <- grepl(sprintf("^(%s)", paste(with_network, collapse = "|")), names)
   # the longest first, each to the part that has least

