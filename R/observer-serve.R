@@ -200,7 +200,7 @@ observed_nodes <- function(x) {
   limit <- if (x$about$limit > 0) x$about$limit else NA_real_
   to_rows(list(cluster = of_cluster(x, n), node = seq_len(n), host = k$host, pid = k$pid,
                state = k$state, job = as.integer(k$job), element = k$element, since = k$since,
-               call = k$call, done = k$done, failed = k$failed, cpu = k$cpu,
+               call = k$call, given = k$given, done = k$done, failed = k$failed, cpu = k$cpu,
                memory = k$memory, limit = rep(limit, n), deaths = k$deaths, sent = k$sent,
                received = k$received))
 }

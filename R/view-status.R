@@ -25,6 +25,8 @@
 #' * `gave_back`: number of MB that the node has given back to the system in all. After a second
 #'   without work a node that has grown by 64 MB and more collects its garbage and does that. `NA`
 #'   for nodes that cannot tell: those on other hosts and TCP nodes.
+#' * `given`: character, what the node's task was given of its host as its `.needs` asked (section
+#'   *What elements ask for* of [cluster_map()]): `"cores=2 gpu=0,1"`. `""`: nothing.
 #' @section States:
 #' * `"idle"`, `"busy"`.
 #' * `"held"`: it has a task and is stopped for a while, since memory is short, see option
@@ -61,6 +63,7 @@ cluster_status <- function(cl = NULL) {
     cpu = ifelse(here, vapply(pid, process_cpu, 1), use$cpu),
     memory = ifelse(here, vapply(pid, process_memory, 1), use$memory),
     gave_back = vapply(infos, function(i) i$gave_back, 1) / 2^20,
+    given = given_to(cl),
     stringsAsFactors = FALSE
   )
 }
@@ -70,6 +73,14 @@ with_held <- function(state, cl) {
   if (!length(cl)) return(state)
   is_held <- vapply(cl, function(nd) nd$rank, 1L) %in% held_nodes(info_of(cl))
   ifelse(is_held & state == "busy", "held", state)
+}
+
+# What tasks of these nodes were given, as text.
+given_to <- function(cl) {
+  t <- if (length(cl)) info_of(cl)$tasks
+  if (is.null(t)) return(character(length(cl)))
+  given <- .Call(ffi_tasks_granted, t$ptr)[vapply(cl, function(nd) nd$rank, 1L)]
+  ifelse(is.na(given), "", gsub("\n", " ", trimws(given), fixed = TRUE))
 }
 
 # The value is what nodes on other hosts have used, as their fork servers say: list(cpu, memory), in

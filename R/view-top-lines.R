@@ -120,10 +120,13 @@ top_nodes <- function(s, room, paint, width, at) {
     node = shown_names(s$nodes)[shown],
     state = n$state, "for" = lasting_text(time_in_state(s, n)),
     cpu = ifelse(is.na(n$cpu), "-", sprintf("%.0f%%", 100 * n$cpu)),
-    memory = bytes_text(n$memory), limit = bytes_text(n$limit), done = count_text(n$done),
-    failed = count_text(n$failed), host = substr(plain(n$host), 1L, 20L), does = doing_text(s, n)
+    memory = bytes_text(n$memory),
+    limit = if (!all(is.na(n$limit))) bytes_text(n$limit), done = count_text(n$done),
+    failed = count_text(n$failed), host = substr(plain(n$host), 1L, 20L),
+    given = if (any(nzchar(n$given))) plain(n$given), does = doing_text(s, n)
   )
-  to_left <- names(table) %in% c("state", "host", "does")
+  table <- table[lengths(table) > 0L]
+  to_left <- names(table) %in% c("state", "host", "given", "does")
   cells <- Map(function(name, x, left) {
     format(c(name, as.character(x)), justify = if (left) "left" else "right",
            width = nchar(name))

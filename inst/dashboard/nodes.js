@@ -222,6 +222,7 @@ clutch.nodes = (function () {
   function describe(n) {
     const parts = ["node " + clutch.nodeName(n) + " on " + n.host + ": " + n.state];
     if (clutch.doing(n)) parts.push(clutch.doing(n) + ", for " + clutch.seconds(forTime(n)));
+    if (n.given) parts.push("has " + n.given);
     if (n.call) parts.push(n.call);
     parts.push("memory " + memoryText(n));
     return parts.join("\n");
@@ -236,6 +237,7 @@ clutch.nodes = (function () {
       ["State", n.state + (clutch.sinceWhen(n) === null ? "" : " since " + clutch.clock(clutch.sinceWhen(n)))],
       ["Does", clutch.doing(n) || "nothing"],
       ["R call", n.call || "not known"],
+      ["Given", n.given || "nothing"],
       ["CPU, memory", clutch.percent(n.cpu) + " of a core, " + memoryText(n)],
       ["Tasks", clutch.count(n.done) + " done, " + clutch.count(n.failed) + " failed; " + clutch.plural(n.deaths, "death")],
       ["Bytes", clutch.bytes(n.sent) + " sent to it, " + clutch.bytes(n.received) + " received"],

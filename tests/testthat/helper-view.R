@@ -49,7 +49,7 @@ example_snapshot <- function(t = 30, nodes = 12L, hosts = 2L, start = 1790000000
       cluster = cluster, node = node, host = host, pid = 5000L + i, state = state,
       job = ifelse(busy, cluster, NA), element = ifelse(busy, as.integer(ended) * nodes + i, NA),
       since = ifelse(state == "dead", start + 10, start + ended * length_of_task),
-      call = ifelse(busy, "rnorm(1e+06)", ""), done = ended, failed = (i * 3L) %% 7L %/% 6L,
+      call = ifelse(busy, "rnorm(1e+06)", ""), given = "", done = ended, failed = (i * 3L) %% 7L %/% 6L,
       cpu = ifelse(busy, 0.5 + (i %% 5L) / 10, ifelse(state == "dead", NA, 0)),
       memory = ifelse(state == "dead", NA, (20 + (i * 13L) %% 80 + t / 10) * 2^20),
       limit = ifelse(i %% 3L == 0L, 128 * 2^20, NA), deaths = as.numeric(state == "dead"),

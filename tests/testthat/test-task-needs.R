@@ -204,3 +204,27 @@ test_that("GPUs are found where the environment, nvidia-smi or /proc says so", {
   expect_match(of_class("clutch_resources", cluster_map(cl, 1, identity, .needs = list(gpu = 3))),
                "asks for 3, and there are 2")
 })
+
+test_that("what a task was given is to be seen while it has it", {
+  cl <- make_cluster(2, resources = list(gpu = c("a", "b"), cores = 4))
+  on.exit(stop_cluster(cl))
+  expect_identical(cluster_status(cl)$given, c("", ""))
+  flag <- tempfile()
+  wait <- function(flag) while (!file.exists(flag)) Sys.sleep(0.01)
+  task <- cluster_submit_call(cl, wait, list(flag), .needs = list(gpu = 2, cores = 3))
+  # the last task has the core that nobody asks for, too
+  plain <- cluster_submit_call(cl, wait, list(flag))
+  expect_true(eventually(any(nzchar(cluster_status(cl)$given))))
+  expect_setequal(cluster_status(cl)$given, c("cores=4 gpu=a,b", ""))
+  shown <- function() utils::capture.output(cluster_top(cl))
+  expect_true(eventually(any(grepl("  cores=4 gpu=a,b", shown()))))
+  expect_length(grep("cores=", shown()), 1L)
+  file.create(flag)
+  collect_all(list(task, plain))
+  expect_identical(cluster_status(cl)$given, c("", ""))
+  # another task that is given nothing, at the same node
+  task <- cluster_submit_call(cl, Sys.sleep, list(20))
+  expect_false(any(grepl("cores=", shown())))
+  stop_cluster(cl)
+  expect_identical(cluster_status(cl)$given, c("", ""))
+})

@@ -66,9 +66,21 @@ static int send_job(clu_task_job *j, clu_node *nd, int node) {
   return rc;
 }
 
+/* What a task was given of its host, in one line. */
+static void show_given(const sending *s) {
+  clu_blob *b = s->a.need ? clu_engine_granted(s->t, s->a.node) : NULL;
+  char text[CLU_VIEW_TEXT] = "";
+  if (!b) return;
+  for (size_t k = 0; k + 1 < b->size && k + 1 < sizeof text; k++)
+    text[k] = b->data[k] == '\n' ? ' ' : (char)b->data[k];
+  clu_blob_unref(b);
+  clu_view_given(s->t->view, s->a.node, s->j->number, s->a.first, text);
+}
+
 static void show_sent(const sending *s, uint64_t seq, uint64_t bytes) {
   clu_view_batch batch = {seq, s->a.n, s->j->number, s->a.first};
   if (!s->t->view) return;
+  show_given(s);
   clu_view_sent(s->t->view, s->a.node, &batch, bytes, s->j->shown, clu_job_waiting(s->j->job),
                 clu_sched_node_head(s->t->sched, s->a.node));
 }

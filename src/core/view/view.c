@@ -257,6 +257,24 @@ void clu_view_sent(clu_view *v, int node, const clu_view_batch *batch, uint64_t 
   clu_view_add(&nd->sent, bytes);
 }
 
+void clu_view_given(clu_view *v, int node, uint64_t job, uint64_t task, const char *text) {
+  clu_view_node *nd = clu_view_node_at(v, node);
+  if (!nd) return;
+  write_begins(&nd->given_version);
+  clu_view_set(&nd->given_job, job);
+  clu_view_set(&nd->given_task, task);
+  put_text(nd->given, sizeof nd->given, text);
+  write_ends(&nd->given_version);
+}
+
+int clu_view_given_to(const clu_view *v, int i, uint64_t job, uint64_t task,
+                      char text[CLU_VIEW_TEXT]) {
+  const clu_view_node *nd = &v->memory->node[i];
+  if (clu_view_get(&nd->given_job) != job || clu_view_get(&nd->given_task) != task) return 0;
+  if (!read_whole(&nd->given_version, text, nd->given, CLU_VIEW_TEXT)) return 0;
+  return clu_view_get(&nd->given_job) == job && clu_view_get(&nd->given_task) == task;
+}
+
 static void count_end(clu_view *v, const clu_view_end *x) {
   clu_view_node *nd = clu_view_node_at(v, x->node);
   clu_view_job *j = job_at(v, x->place, x->job);

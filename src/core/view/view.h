@@ -76,6 +76,9 @@ typedef struct clu_view_node {
   clu_word at_hand;   /* number of the request or task that it is at; 0: none */
   clu_word since;     /* when that began, by this host's clock */
   clu_word passed_on; /* the last question for its R calls that its host was sent */
+  /* the session's again: what this task, the last that was given any, has of its host */
+  clu_word given_version, given_job, given_task;
+  char given[CLU_VIEW_TEXT];
 } clu_view_node;
 
 enum clu_view_host_state {
@@ -190,6 +193,8 @@ void clu_view_job_ends(clu_view *v, int place, uint64_t number, uint64_t now);
  * task, which it is at or will be next: its batch keeps its place. */
 void clu_view_sent(clu_view *v, int node, const clu_view_batch *batch, uint64_t bytes, int place,
                    uint64_t waiting, uint64_t head);
+/* One that leaves for a node has this of its host: "cores=2 gpu=0,1". */
+void clu_view_given(clu_view *v, int node, uint64_t job, uint64_t task, const char *text);
 /* A task has ended at `node` (-1: at none). */
 typedef struct clu_view_end {
   uint64_t job, task, began, took, bytes;
@@ -215,6 +220,9 @@ const clu_view_far *clu_view_far_of(const clu_view *v, int i);
 uint32_t clu_view_ask_stack(clu_view *v, int i);
 /* Tells what node `i` is at: 1, and the job and task; 0: that is not known. */
 int clu_view_task_of(const clu_view *v, int i, uint64_t seq, uint64_t *job, uint64_t *task);
+/* What this task of node `i` was given of its host: 1, and `text`; 0: nothing, or it is not known. */
+int clu_view_given_to(const clu_view *v, int i, uint64_t job, uint64_t task,
+                      char text[CLU_VIEW_TEXT]);
 /* Copies of what is in its ring at place `k`. 0: it was being written each time. */
 int clu_view_read_job(const clu_view *v, int k, clu_view_job *out);
 int clu_view_read_event(const clu_view *v, int k, clu_view_event *out);

@@ -37,7 +37,8 @@ enum {
   RECEIVED,
   CPU,
   MEMORY,
-  CALL
+  CALL,
+  GIVEN
 };
 
 static double seconds(uint64_t ns) { return ns ? 1e-9 * (double)ns : NA_REAL; }
@@ -137,8 +138,11 @@ static int read_work(SEXP out, R_xlen_t i, const clu_observed *s) {
   set(out, ELEMENT, i, NA_REAL);
   if (w.seq) SET_STRING_ELT(VECTOR_ELT(out, CALL), i, read_call(&w));
   if (w.seq && clu_view_task_of(s->view, (int)i, w.seq, &job, &task)) {
+    char given[CLU_VIEW_TEXT];
     set(out, JOB, i, (double)job);
     set(out, ELEMENT, i, (double)task + 1);
+    if (clu_view_given_to(s->view, (int)i, job, task, given))
+      SET_STRING_ELT(VECTOR_ELT(out, GIVEN), i, text_of(given, sizeof given));
   }
   set(out, SINCE, i, seconds(w.since));
   return w.is_busy;
@@ -189,9 +193,9 @@ static void read_node(SEXP out, R_xlen_t i, const clu_observed *s, SEXP states) 
 static SEXP read_nodes(const clu_observed *s) {
   static const char *names[] = {"pid",      "state", "host",   "job",    "element",
                                 "since",    "done",  "failed", "deaths", "sent",
-                                "received", "cpu",   "memory", "call",   ""};
+                                "received", "cpu",   "memory", "call",   "given", ""};
   SEXP states = PROTECT(state_texts());
-  SEXP out = PROTECT(columns(names, "nttnnnnnnnnnnt", s->n));
+  SEXP out = PROTECT(columns(names, "nttnnnnnnnnnntt", s->n));
   for (R_xlen_t i = 0; i < s->n; i++) read_node(out, i, s, states);
   UNPROTECT(2);
   return out;
