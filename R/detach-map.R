@@ -45,6 +45,8 @@ detach_map <- function(cl, elements, f, more, o, env) {
     check_installed(f, more, o)
     return(submit_there(work))
   }
+  # what this cluster can never meet, its runner's cannot either
+  if (inherits(cl, "clutch_cluster")) needs_of_job(tasks_of(cl), o$asked, length(elements))
   new_job(submit_map(work))
 }
 

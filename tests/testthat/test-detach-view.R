@@ -98,3 +98,20 @@ test_that("a detached map becomes a promise", {
   expect_match(conditionMessage(got$error), "no [12]")
   expect_identical(nrow(cluster_jobs()), 0L)
 })
+
+test_that("elements of a detached map ask for cores and units", {
+  linux_only()
+  outside_checks_only()
+  folder <- new_jobs_folder()
+  on.exit(end_jobs(folder))
+  cl <- make_cluster(2, resources = list(gpu = c("a", "b")))
+  on.exit(stop_cluster(cl), add = TRUE)
+  f <- workspace(function(i) {
+    Sys.sleep(0.1)
+    clutch::task_resources()$gpu
+  })
+  job <- cluster_map(cl, 1:6, f, .needs = list(gpu = 1), .journal = journal_file(), .detach = TRUE)
+  expect_setequal(unlist(collect(job, timeout = 60)), c("a", "b"))
+  expect_error(cluster_map(cl, 1, f, .needs = list(gpu = 3), .journal = journal_file(),
+                           .detach = "too-many"), class = "clutch_resources")
+})

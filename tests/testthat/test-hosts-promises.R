@@ -387,6 +387,26 @@ test_that("the system's out-of-memory killer there is the cause of a death there
   })
 })
 
+test_that("elements ask for cores and units of their own host", {
+  needs_cluster()
+  with_cluster(x = on_hosts(each = 3), resources = list(gpu = c("x", "y"), cores = 8), code = function(cl) {
+    f <- function(i) {
+      began <- as.numeric(Sys.time())
+      Sys.sleep(0.1)
+      list(host = Sys.info()[["nodename"]], unit = clutch::task_resources()$gpu, began = began,
+           ended = as.numeric(Sys.time()))
+    }
+    got <- do.call(rbind.data.frame, cluster_map(cl, 1:16, f, .needs = list(gpu = 1)))
+    expect_setequal(paste(got$host, got$unit), c("alpha x", "alpha y", "beta x", "beta y"))
+    got <- got[order(got$host, got$unit, got$began), ]
+    follows <- duplicated(got[c("host", "unit")])
+    expect_true(all(got$began[follows] >= got$ended[which(follows) - 1L]))
+    expect_identical(cluster_map_int(cl, 1:3, function(i) i, .needs = list(cores = 8)), 1:3)
+    expect_error(cluster_map(cl, 1, f, .needs = list(cores = 9)), "no host has more than 8",
+                 class = "clutch_resources")
+  })
+})
+
 # Half a second is what it takes; 2 s are promised; a machine that has much else to do gets 10.
 test_that("all is gone soon after stop_cluster(), when the cluster is garbage, and after a kill", {
   needs_cluster()

@@ -186,7 +186,7 @@ test_that("nodes that do not arrive are named, with reason and output, and nothi
                class = "clutch_start")
   expect_error(over_tcp(1, rscript = "/no/such/program"), class = "clutch_error")
   expect_identical(left_by_nodes(), character())
-  expect_identical(open_fds(), before)
+  expect_lte(open_fds(), before) # what was of no use before may have been closed meanwhile
 })
 
 test_that("a node that dies, quits or is interrupted is as with other strategies", {
