@@ -16,6 +16,10 @@
 #'   gets its conditions while it goes on: whenever the session waits in one of these functions, or
 #'   in a map of the same cluster; and all of them before the task counts as ended. An error in the
 #'   function is an error of who waits.
+#'
+#'   Any number of tasks can be submitted. Each takes in the session what is sent to its node, until
+#'   it has ended. Option `clutch.queued` bounds that, see [clutch-options]: then these functions
+#'   wait where too much is queued.
 #' @section Guarantees: A task is started at most once, or with `.retries = k` at most `k + 1`
 #'   times, as in [cluster_map()]. While the session is elsewhere, in code that calls none of these
 #'   functions:
@@ -212,10 +216,25 @@ submit <- function(t, fun, needs, o, label, code, args = NULL, known = NULL) {
     task$span <- span
     span_of_job(span, t, task$job)
   }
+  await_room(t, task$job)
   job_start(t, task$job)
   task_step(t, task$job, 0)
   advance_when_idle(t)
   submitted <- TRUE
   class(task) <- c("clutch_task", the$task_is_also)
   task
+}
+
+# Option `clutch.queued`: waits until what submitted tasks take in this session leaves so much that
+# this one fits, or until it would be the only one.
+await_room <- function(t, job) {
+  most <- getOption("clutch.queued")
+  if (is.null(most)) return(invisible())
+  if (!identical(most, Inf)) most <- check_size(most, option_text("clutch.queued"))
+  size <- .Call(ffi_job_weight, job)
+  repeat {
+    oldest <- .Call(ffi_tasks_oldest, t$ptr)
+    if (is.null(oldest) || .Call(ffi_tasks_queued, t$ptr) + size <= most) return(invisible())
+    task_step(t, oldest, 3600)
+  }
 }

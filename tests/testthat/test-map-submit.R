@@ -486,3 +486,55 @@ test_that("variables of the workspace travel in the quick way, and nothing of th
   expect_match(conditionMessage(e), "3")
   expect_identical(left(), "g_k")
 })
+
+test_that("option clutch.queued bounds what submitted tasks take", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  old <- options(clutch.queued = "3 MB", clutch.share_from = Inf)
+  on.exit(options(old), add = TRUE)
+  queued <- function() .Call(clutch:::ffi_tasks_queued, clutch:::tasks_of(cl)$ptr)
+  sum_of <- function(x) {
+    Sys.sleep(0.02)
+    sum(x)
+  }
+  most <- 0
+  tasks <- lapply(1:20, function(i) {
+    task <- cluster_submit_call(cl, sum_of, list(rep(i, 1e6 / 8)))
+    most <<- max(most, queued())
+    task
+  })
+  expect_gt(most, 2e6)
+  expect_lte(most, 3e6)
+  expect_identical(unlist(collect_all(tasks)), 1:20 * 1e6 / 8)
+  expect_identical(queued(), 0)
+  # one alone may be larger, and is alone; a node that dies makes room, too
+  large <- lapply(1:3, function(i) {
+    task <- cluster_submit_call(cl, function(x) if (x[[1L]] == 2) tools::pskill(Sys.getpid(), 9L) else
+      length(x), list(rep(i, 1e6)), .globals = FALSE)
+    expect_lt(queued(), 9e6)
+    task
+  })
+  expect_identical(collect(large[[1L]]), 1000000L)
+  expect_error(collect(large[[2L]]), class = "clutch_task_died")
+  expect_identical(collect(large[[3L]]), 1000000L)
+  # an interrupt while it waits leaves nothing of the task that was to be submitted
+  long <- cluster_submit_call(cl, function(x) Sys.sleep(60), list(rep(1, 1e6)))
+  later(0.5, "kill -INT %d", Sys.getpid())
+  got <- tryCatch(cluster_submit_call(cl, sum, list(rep(1, 1e6))), interrupt = function(e) "int")
+  expect_identical(got, "int")
+  cancel(long)
+  expect_identical(queued(), 0)
+  options(clutch.queued = -1)
+  expect_error(cluster_submit(cl, 1), "clutch.queued", class = "clutch_argument")
+})
+
+test_that("what was sent for a task is not kept until its value is collected", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  task <- cluster_submit_call(cl, length, list(runif(1e5)))
+  weight <- function() .Call(clutch:::ffi_job_weight, task$job)
+  expect_gt(weight(), 8e5)
+  expect_true(eventually(resolved(task)))
+  expect_identical(weight(), 0)
+  expect_identical(collect(task), 100000L)
+})

@@ -177,7 +177,8 @@ test_that("every option that is read is on the help page", {
                    c(names(clutch:::option_defaults), "task_grace", "max_size", "trace",
                      "cancel_grace", "budget", "idle_limit", "idle_seconds", "session_only",
                      "load_ahead", "wait_awake", "prestart", "share_from", "heartbeat", "reconnect",
-                     "log", "trace_spans", "keep", "memory", "polite", "reduce_ahead", "frozen"))
+                     "log", "trace_spans", "keep", "memory", "polite", "reduce_ahead", "frozen",
+                     "queued"))
   for (name in wanted) expect_match(page, name, fixed = TRUE)
   code <- unlist(lapply(ls(asNamespace("clutch"), all.names = TRUE),
                         function(n) deparse(get(n, asNamespace("clutch")))))

@@ -47,6 +47,10 @@ test_that("a million tasks while nodes are killed: all right, nothing left, no m
                         nodes = children_of(server), entries = entries_in(folders),
                         server_descriptors = open_fds(server))
   before <- count()
+  list_entries <- function() {
+    list.files(folders, all.files = TRUE, recursive = TRUE, include.dirs = TRUE, full.names = TRUE)
+  }
+  entries_before <- list_entries()
   dir <- tempfile("soak-")
   dir.create(dir)
 
@@ -111,5 +115,6 @@ test_that("a million tasks while nodes are killed: all right, nothing left, no m
   rm(cl)
   for (k in 1:2) invisible(gc())
   expect_true(eventually(identical(count(), before)),
-              info = paste(names(before), before, count(), collapse = "; "))
+              info = paste(c(paste(names(before), before, count(), collapse = "; "),
+                             setdiff(list_entries(), entries_before)), collapse = "\n"))
 })

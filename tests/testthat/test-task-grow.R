@@ -196,7 +196,7 @@ test_that("it does not grow where what tasks take leaves no memory for more", {
   cl <- make_cluster(c(1, 4), idle = 60)
   on.exit(stop_cluster(cl), add = TRUE)
   take <- function(i) {
-    x <- rep(i, 3e7) # x[] <- i takes half as much again, for numbers of elements
+    x <- rep(as.numeric(i), 3e7) # x[] <- i takes half as much again, for numbers of elements
     Sys.sleep(0.5)
     x[[2L]]
   }

@@ -48,7 +48,9 @@ void clu_engine_notes_free(clu_engine *t);
 int clu_queue_push(clu_queue *q, uint64_t task, uint32_t flags, clu_blob *body);
 /* The oldest: 1, and the body is the caller's. */
 int clu_queue_take(clu_queue *q, clu_queued *out);
-/* Its task has ended, or is wanted no more. */
+/* queued.c: it is under way, if it is one task without an element. */
+void clu_task_job_count(clu_task_job *j);
+/* Its task has ended, or is wanted no more: its message is freed. */
 void clu_task_job_uncount(clu_task_job *j);
 /* A task has ended at that time of this machine's clock. */
 void clu_task_job_finish(clu_task_job *j, uint64_t at);

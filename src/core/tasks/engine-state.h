@@ -126,11 +126,13 @@ struct clu_task_job {
   int pins, released; /* while the caller makes elements of it, it is not freed */
   uint64_t number;
   clu_job_facts *facts; /* NULL: it has neither a label nor begun */
-  clu_blob *message;    /* the JOB message */
+  clu_blob *message;    /* the JOB message; NULL: a task without an element has ended */
   uint64_t *sent_to;    /* by node: id of the one that has that message; 0: none */
   int nsent_to;
   int seeded, bare;  /* bare: one task without an element */
-  int counted;       /* in jobs.nbare of its engine */
+  int counted;       /* in jobs.nbare of its engine, and in its `queued` */
+  clu_task_job *older, *younger; /* and there, as they were begun */
+  uint64_t weight;               /* bytes of its message, while it is there */
   uint32_t seed[6];  /* the stream of the first task */
   double max_memory; /* bytes; 0: no limit */
   clu_job_room room;
@@ -170,6 +172,12 @@ struct clu_engine_jobs {
   int nheld;        /* of these, those that wait for the values of others */
   size_t unheard;   /* conditions that handlers could get now */
   uint64_t numbers; /* of jobs so far */
+};
+
+/* queued.c */
+struct clu_engine_queued {
+  clu_task_job *oldest, *newest;
+  uint64_t bytes;
 };
 
 /* notes.c */
@@ -295,6 +303,7 @@ struct clu_engine {
   clu_task_node *nodes;
   int n;
   struct clu_engine_jobs jobs;
+  struct clu_engine_queued queued;
   struct clu_engine_notes notes;
   struct clu_engine_news news;
   struct clu_engine_deaths deaths;

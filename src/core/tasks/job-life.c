@@ -72,13 +72,6 @@ void clu_task_job_seed(clu_task_job *j, const uint32_t seed[6]) {
   j->seeded = 1;
 }
 
-static void count(clu_task_job *j) {
-  if (!j->bare || j->counted) return;
-  j->counted = 1;
-  j->engine->jobs.nbare++;
-  j->engine->jobs.nrestartable += j->spec.retries > 0;
-}
-
 int clu_task_job_begin(clu_engine *t, clu_task_job *j) {
   if (!j->facts && clu_task_job_name(j, "") != CLU_OK) return CLU_NOMEM;
   if (j->recording) j->spec.done = j->recording->done;
@@ -97,7 +90,7 @@ int clu_task_job_begin(clu_engine *t, clu_task_job *j) {
   t->jobs.nsaid += (size_t)j->says_memory;
   if (j->says_memory) t->all->room.due = 1; /* before anything of it is handed out */
   t->limits.njobs += j->max_memory > 0;
-  count(j);
+  clu_task_job_count(j);
   clu_task_job_hold(j);
   j->facts->begun = clu_os_now();
   j->shown = clu_view_job_begins(t->view, j->number, j->n, j->facts->begun);

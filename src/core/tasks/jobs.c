@@ -45,13 +45,6 @@ static void drop_results(clu_queue *q) {
 
 /* ---- how tasks ended ---- */
 
-void clu_task_job_uncount(clu_task_job *j) {
-  if (!j->counted) return;
-  j->counted = 0;
-  j->engine->jobs.nbare--;
-  j->engine->jobs.nrestartable -= j->spec.retries > 0;
-}
-
 void clu_task_job_finish(clu_task_job *j, uint64_t at) {
   if (at > j->finished) j->finished = at;
 }
@@ -210,8 +203,12 @@ uint64_t clu_task_job_number(const clu_task_job *j) { return j->number; }
 uint64_t clu_task_job_size(const clu_task_job *j) { return j->n; }
 const char *clu_task_job_label(const clu_task_job *j) { return j->facts ? j->facts->label : ""; }
 uint64_t clu_task_job_finished(const clu_task_job *j) { return j->finished; }
-size_t clu_task_job_message_size(const clu_task_job *j) { return j->message->size; }
-size_t clu_task_job_message_weight(const clu_task_job *j) { return clu_blob_weight(j->message); }
+size_t clu_task_job_message_size(const clu_task_job *j) {
+  return j->message ? j->message->size : 0;
+}
+size_t clu_task_job_message_weight(const clu_task_job *j) {
+  return j->message ? clu_blob_weight(j->message) : 0;
+}
 
 clu_task_counts clu_task_job_counts(const clu_task_job *j) {
   clu_task_counts c = {.answered = j->answered, .bytes_in = j->bytes_in, .failures = j->nfailures};

@@ -164,6 +164,9 @@
   IN_TURN(ffi_job_in_order, 2, (SEXP job, SEXP bytes))                                           \
   IN_TURN(ffi_job_let_go, 1, (SEXP job))                                                         \
   IN_TURN(ffi_job_size, 1, (SEXP job))                                                           \
+  IN_TURN(ffi_job_weight, 1, (SEXP job))                                                         \
+  IN_TURN(ffi_tasks_queued, 1, (SEXP x))                                                         \
+  IN_TURN(ffi_tasks_oldest, 1, (SEXP x))                                                         \
   IN_TURN(ffi_job_failures, 2, (SEXP job, SEXP from))                                            \
   IN_TURN(ffi_job_stream, 1, (SEXP job))                                                         \
   IN_TURN(ffi_job_keep, 2, (SEXP job, SEXP work))                                                \

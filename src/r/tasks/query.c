@@ -3,6 +3,7 @@
 
 #include "core/base/rng-stream.h"
 #include "r/tasks/tasks.h"
+#include "core/tasks/queued.h"
 
 #define MOST_STACK 100000 /* bytes of text of what a task was in; a node sends less */
 
@@ -105,6 +106,22 @@ SEXP ffi_job_let_go(SEXP job) {
 /* Bytes of what each node gets once. */
 SEXP ffi_job_size(SEXP job) {
   return Rf_ScalarReal((double)clu_task_job_message_size(clu_job_get(job)));
+}
+
+/* The same, and what travels with it by shared memory. */
+SEXP ffi_job_weight(SEXP job) {
+  return Rf_ScalarReal((double)clu_task_job_message_weight(clu_job_get(job)));
+}
+
+/* Bytes that submitted tasks take in this session until they have ended. */
+SEXP ffi_tasks_queued(SEXP x) {
+  return Rf_ScalarReal((double)clu_engine_queued_bytes(clu_tasks_get(x)));
+}
+
+/* The job of the one that was submitted before all others; NULL: there is none. */
+SEXP ffi_tasks_oldest(SEXP x) {
+  clu_task_job *j = clu_engine_oldest_task(clu_tasks_get(x));
+  return j ? (SEXP)clu_task_job_caller(j) : R_NilValue;
 }
 
 static const char *why_name(int why) {
