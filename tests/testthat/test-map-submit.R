@@ -493,13 +493,14 @@ test_that("option clutch.queued bounds what submitted tasks take", {
   old <- options(clutch.queued = "3 MB", clutch.share_from = Inf)
   on.exit(options(old), add = TRUE)
   queued <- function() .Call(clutch:::ffi_tasks_queued, clutch:::tasks_of(cl)$ptr)
-  sum_of <- function(x) {
+  sum_of <- utils::removeSource(function(x) {
     Sys.sleep(0.02)
     sum(x)
-  }
+  })
+  environment(sum_of) <- globalenv() # else this frame, and the source of this file, travel, too
   most <- 0
   tasks <- lapply(1:20, function(i) {
-    task <- cluster_submit_call(cl, sum_of, list(rep(i, 1e6 / 8)))
+    task <- cluster_submit_call(cl, sum_of, list(rep(as.numeric(i), 1e6 / 8)))
     most <<- max(most, queued())
     task
   })
