@@ -25,7 +25,8 @@ mark=$tmp/t
 # the place where its parent goes on to read.
 tools/progress-limit.sh "$seconds" "$tmp/counts.now" env ${interruptible[@]+"${interruptible[@]}"} \
   TMPDIR="$mark" CLUTCH_TEST_RUN="$mark" CLUTCH_NEWER_LIB="$(tools/deps.sh newer-library)" \
-  "${RSCRIPT:-Rscript}" -e 'source("tools/run-tests.R")' "$tmp/counts" "$filter" </dev/null
+  "${RSCRIPT:-Rscript}" -e 'source("tools/run-tests.R")' "$tmp/counts" "$filter" </dev/null \
+  2> >(tee "$tmp/errors" >&2)
 rc=$?
 if [ -s "$tmp/counts.seconds" ] && [ "$result" != /dev/null ]; then cp "$tmp/counts.seconds" "$result.seconds"; fi
 
@@ -39,7 +40,11 @@ else
   early="testthat ended early, status $rc, at ${at:-its start}"
 fi
 if [ -e "$tmp/counts.now.stalled" ]; then early="ended after $seconds s without progress at ${at:-the start of testthat}"; fi
-if [ -n "$early" ]; then echo "FAIL $early"; fi
+if [ -n "$early" ]; then
+  crash=$(grep -a -A 12 'caught segfault' "$tmp/errors" | cut -c 1-150) # where R was
+  early=$early${crash:+$'\n'$crash}
+  echo "FAIL $early"
+fi
 if [ ! -s "$tmp/counts" ] && [ -s "$tmp/counts.failed" ]; then
   echo "  failed before that:"; sed 's/^/  /' "$tmp/counts.failed"
 fi
