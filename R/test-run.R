@@ -235,13 +235,12 @@ run_files <- function(run) {
       start_file(run, f)
       running <- run$running <- c(running, list(f))
     }
+    show_files(run) # while the next ones run
     if (!length(running)) break
     await_files(run, running)
     has_ended <- vapply(running, function(f) f$state == "ended", NA)
     running <- run$running <- running[!has_ended]
-    show_files(run)
   }
-  show_files(run)
 }
 
 start_file <- function(run, f) {

@@ -26,7 +26,7 @@ end_test_server <- function() {
 new_test_server <- function(s) {
   work <- c(s[c("dir", "root", "package", "load", "load_all")], list(warm_up = s$warm_up))
   preload <- list(code = as.call(list(prepare_tests, work)), variables = list(),
-                  attach = character(), load = character(), wd = getwd())
+                  attach = character(), load = character(), wd = getwd(), loads = loads_of(s))
   tryCatch(
     start_program_server(preload, s$nodes, s$env, "fork_server", LOAD_LIMIT),
     clutch_setup = function(e) throw_not_loaded(s, e),
@@ -37,6 +37,15 @@ new_test_server <- function(s) {
       start_program_server(NULL, s$nodes, s$env, "spawn", LOAD_LIMIT)
     }
   )
+}
+
+# Packages that the server loads: how many objects they bring decides how its heap begins.
+loads_of <- function(s) {
+  if (s$load == "installed") return(c("testthat", s$package))
+  if (s$load != "source") return("testthat")
+  imports <- read.dcf(file.path(s$root, "DESCRIPTION"), c("Depends", "Imports"))
+  names <- sub("[^A-Za-z0-9.].*", "", trimws(unlist(strsplit(imports[!is.na(imports)], ","))))
+  c("testthat", "pkgload", setdiff(names, c("R", "")))
 }
 
 throw_not_loaded <- function(s, e) {
