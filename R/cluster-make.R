@@ -34,7 +34,7 @@
 #'   to come. If others do not, there is a warning of class `clutch_hosts_missing`, with element
 #'   `hosts`, and the cluster has the nodes of those that have. By default all have to come.
 #' @param idle Number of seconds, or string such as `"5min"`: in a cluster that grows, after this
-#'   time without work a node ends. One minute by default.
+#'   time without work a node ends. One minute by default; 0.2 s where memory is short.
 #' @param resources Named list: what each host has to hand out to tasks that ask for it by `.needs`,
 #'   see *Resources*.
 #' @param keep Number of seconds for which the fork server stays when the cluster was stopped or the

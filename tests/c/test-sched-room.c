@@ -114,6 +114,27 @@ TEST(where_nothing_may_be_started_again_what_holds_most_fails) {
   CHECK_INT_EQ(nodes[1].to, CLU_ROOM_YIELD);
 }
 
+TEST(the_oldest_is_stopped_where_others_may_free_memory) {
+  clu_room r = room(900 * MB, MB);
+  clu_room_node nodes[2] = {node(0, 1, 500 * MB, 0), node(1, 2, 300 * MB, 0)};
+  nodes[1].again = 1;
+  r.may_wait = 1;
+  clu_room_plan(&r, nodes, 2);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_HOLD);
+  CHECK_INT_EQ(nodes[1].to, CLU_ROOM_HOLD);
+  CHECK_INT_EQ(r.waits, 1);
+  CHECK_INT_EQ(r.held, 2);
+  nodes[0].held = nodes[1].held = 1;
+  r.left = 100 * MB; /* they have */
+  clu_room_plan(&r, nodes, 2);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_GO);
+  CHECK_INT_EQ(r.waits, 0);
+  r.left = MB;
+  r.may_wait = 0; /* it has waited for long */
+  clu_room_plan(&r, nodes, 2);
+  CHECK_INT_EQ(nodes[1].to, CLU_ROOM_YIELD);
+}
+
 TEST(who_is_alone_and_needs_more_cannot_fit) {
   clu_room r = room(900 * MB, MB);
   clu_room_node nodes[1] = {node(0, 1, 800 * MB, 0)};

@@ -207,6 +207,26 @@ test_that("it does not grow where what tasks take leaves no memory for more", {
   expect_identical(nodes_now(cl), 1L)
 })
 
+test_that("where memory is short, nodes without work end sooner", {
+  linux_only()
+  outside_checks_only()
+  old <- options(clutch.memory = 300e6)
+  on.exit(options(old))
+  cl <- make_cluster(c(1, 4), idle = 3600)
+  on.exit(stop_cluster(cl), add = TRUE)
+  expect_length(unique(pids_of(cl, 16)), 4L)
+  flag <- tempfile()
+  hold <- function(flag) {
+    x <- rep(1, 3e7)
+    while (!file.exists(flag)) Sys.sleep(0.01)
+    length(x)
+  }
+  task <- cluster_submit_call(cl, hold, list(flag))
+  expect_true(compute_until(function() nodes_now(cl) <= 2L)) # the first, and that of the task
+  file.create(flag)
+  expect_identical(collect(task), 30000000L)
+})
+
 test_that("the session's own cluster grows to as many nodes as there are cores", {
   outside_checks_only()
   old <- options(clutch.budget = 6)

@@ -76,10 +76,16 @@ static clu_room_node *victim(clu_room_node *nodes, size_t n) {
 }
 
 /* Next to nothing is left, and the oldest needs more. */
-static void make_room(const clu_room *r, clu_room_node *nodes, size_t n) {
+static void make_room(clu_room *r, clu_room_node *nodes, size_t n) {
   clu_room_node *nd;
   if (!r->may_end || r->left > max(min(r->limit / FLOOR_PART, MOST_FLOOR), LEAST_FLOOR)) return;
   if (!nodes[0].grows || r->must_wait) return;
+  if (r->may_wait && !nodes[0].stays) {
+    r->waits = 1;
+    r->held++;
+    nodes[0].to = CLU_ROOM_HOLD;
+    return;
+  }
   nd = victim(nodes, n);
   if (nd) nd->to = nd == nodes ? CLU_ROOM_NEVER : CLU_ROOM_YIELD;
 }
@@ -87,7 +93,7 @@ static void make_room(const clu_room *r, clu_room_node *nodes, size_t n) {
 void clu_room_plan(clu_room *r, clu_room_node *nodes, size_t n) {
   int64_t spare;
   r->reserve = min(r->limit / RESERVE_PART, MOST_RESERVE);
-  r->held = r->growing = 0;
+  r->held = r->growing = r->waits = 0;
   spare = (r->left - r->reserve) / (r->must_wait ? 2 : 1);
   if (n > 0) qsort(nodes, n, sizeof *nodes, by_age);
   for (size_t k = 0; k < n; k++) {

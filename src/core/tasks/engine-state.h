@@ -284,6 +284,7 @@ struct clu_engines_room {
   uint64_t found;   /* when that was looked for; 0: never */
   uint64_t due;     /* when to look again; 0: when something is handed out */
   uint64_t ended;   /* when a node was ended for want of memory */
+  uint64_t waits;   /* since when the oldest task waits for memory of others; 0: it does not */
   int ends;         /* one that was is still there */
   uint64_t round;   /* how often it was looked */
   uint64_t looked;  /* when that was, while nodes are at work; else 0 */

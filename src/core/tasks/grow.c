@@ -31,6 +31,7 @@
 #define SHORT_LIFE 1000000000    /* ns; who dies sooner may have died of the start */
 #define FIRST_PAUSE 1000000000   /* ns after one could not start, the first time and at most */
 #define LAST_PAUSE 60000000000u
+#define SHORT_IDLE 200000000 /* ns without work after which one ends where memory is short */
 #define HOST "localhost" /* as R names this machine */
 
 /* ---- what the caller says ---- */
@@ -263,6 +264,12 @@ static void start_some(clu_engine *t, int n, uint64_t now) {
 
 /* ---- less of them ---- */
 
+/* Where memory is short, what nodes without work have is of use to others. */
+static uint64_t idle_limit(const clu_engine *t) {
+  uint64_t most = t->grow.is.idle_after;
+  return t->all->room.is.is_short && most > SHORT_IDLE ? SHORT_IDLE : most;
+}
+
 /* Since when it has nothing to do; UINT64_MAX: it has. */
 static uint64_t idle_since(const clu_engine *t, const clu_task_node *at) {
   uint64_t since = clu_sched_node_idle_since(t->sched, at->index);
@@ -272,14 +279,14 @@ static uint64_t idle_since(const clu_engine *t, const clu_task_node *at) {
 
 static void end_idle(clu_engine *t, uint64_t now) {
   struct clu_engine_grow *g = &t->grow;
-  uint64_t due = 0;
-  if (!g->idle_due || now < g->idle_due) return;
+  uint64_t due = 0, limit = idle_limit(t);
+  if (!g->idle_due || (now < g->idle_due && limit == g->is.idle_after)) return;
   for (int i = g->is.first; i < t->n; i++) {
     clu_task_node *at = &t->nodes[i];
     uint64_t since = at->id ? idle_since(t, at) : 0;
     if (!at->id) continue;
     if (since > now) since = now;
-    if (since + g->is.idle_after <= now && clu_engine_end_node(t, at)) {
+    if (since + limit <= now && clu_engine_end_node(t, at)) {
       at->is_absent = 1;
       clu_engine_note(t, CLU_NOTE_SHRUNK, i, NULL, 0, 0);
     } else if (!due || since + g->is.idle_after < due) {
@@ -294,8 +301,9 @@ static void end_idle(clu_engine *t, uint64_t now) {
 void clu_engine_look_at_growth(clu_engine *t, uint64_t now) {
   struct clu_engine_grow *g = &t->grow;
   see_starting(t, now);
-  end_idle(t, now);
+  if (now >= g->idle_due) end_idle(t, now);
   if (now < g->due) return;
+  if (t->all->room.is.is_short) end_idle(t, now);
   see_dead(t, now);
   start_some(t, wanted(t, now), now);
   g->due = now + LOOK_EVERY + LOOK_EACH * (t->jobs.n + (size_t)t->n);

@@ -24,6 +24,7 @@
 static const uint64_t LONG_TASK = 20000000;    /* ns; of others nobody asks what they have */
 static const uint64_t FIND_EVERY = 1000000000; /* ns between two looks for limits */
 static const uint64_t GONE_AFTER = 50000000; /* ns until the memory of one that was ended is free */
+static const uint64_t PATIENCE = 1000000000;  /* ns that the oldest task waits for others */
 static const uint64_t GROWS_FOR =
     200000000;                          /* ns after it had more that a node counts as growing */
 static const int64_t GROWN = MB;        /* who has so much more grows */
@@ -247,17 +248,21 @@ static int number_of(const clu_memory_bound *b) {
   return (int)(hash % 251);
 }
 
+/* Whether others have part in what is left: it is not the user's bound that is the least. */
+static int is_shared(const struct clu_engines_room *r) {
+  return r->bounds.n > 0 && r->is.limit == r->bounds.at[r->bound].limit;
+}
+
 /* Where memory is short that others have part in: takes the turn, if nobody has it. It is given
  * back when the oldest task has ended, so that others can have it. */
 static void take_turn(struct clu_engines_room *r, uint64_t oldest) {
-  int shared = r->bounds.n > 0 && r->is.limit == r->bounds.at[r->bound].limit;
   r->is.must_wait = 0;
   if (clu_memory_turn_is_taken() && (!r->is.is_short || oldest != r->turn_of)) {
     clu_memory_turn_give();
     r->turn_of = 0;
     return;
   }
-  if (!shared || !r->is.is_short) return;
+  if (!is_shared(r) || !r->is.is_short) return;
   r->is.must_wait = !clu_memory_turn_take("/tmp", number_of(&r->bounds.at[r->bound]));
   if (!r->is.must_wait) r->turn_of = oldest;
 }
@@ -395,7 +400,10 @@ void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
   see_jobs(all);
   r->is.may_end = !r->ends && (!r->ended || now - r->ended > GONE_AFTER);
   take_turn(r, oldest_of(r));
+  r->is.may_wait = is_shared(r) && (!r->waits || now - r->waits < PATIENCE);
   clu_room_plan(&r->is, r->nodes, r->n);
+  if (!r->is.waits) r->waits = 0;
+  if (r->is.waits && !r->waits) r->waits = now;
   count_going(all);
   carry_out(all, now);
   tell_schedulers(all, r->looked ? now - r->looked : 0);
