@@ -129,7 +129,8 @@ test_that("nodes that are killed while it grows, or later, are made again where 
   server <- server_pid(cl)
   tools::pskill(server, tools::SIGKILL)
   expect_true(eventually(!alive(server)))
-  expect_length(unique(pids_of(cl, 16)), 4L)
+  # after deaths that come soon after a start it waits before it makes more
+  expect_length(unique(pids_of(cl, 60)), 4L)
 })
 
 test_that("Ctrl-C while it grows leaves a cluster that works", {
@@ -204,7 +205,8 @@ test_that("it does not grow where what tasks take leaves no memory for more", {
   expect_identical(collect(cluster_submit_call(cl, take, list(7))), 7)
   tasks <- lapply(1:6, function(i) cluster_submit_call(cl, take, list(i)))
   expect_identical(unlist(collect_all(tasks)), as.numeric(1:6))
-  expect_identical(nodes_now(cl), 1L)
+  # four would be there without a bound. What tasks take is estimated, so there may be one too many
+  expect_lte(nodes_now(cl), 2L)
 })
 
 test_that("where memory is short, nodes without work end sooner", {

@@ -229,6 +229,12 @@ static int server_fits(const struct clu_engine_grow *g) {
   return st.applied == g->is.settings;
 }
 
+/* Whether it is known what memory is left beside the tasks at hand, or nobody asks for that. */
+static int room_is_known(const clu_engine *t) {
+  const struct clu_engines_room *r = &t->all->room;
+  return r->looked || r->most < 0 || (r->found && r->is.limit == 0);
+}
+
 /* How many more are wanted, and may be made. */
 static int wanted(clu_engine *t, uint64_t now) {
   struct clu_engine_grow *g = &t->grow;
@@ -236,6 +242,7 @@ static int wanted(clu_engine *t, uint64_t now) {
   double desired;
   g->waits = have < g->is.most && clu_sched_some_wait(t->sched);
   if (!g->waits || now < g->again || clu_sched_busy(t->sched) < up) return 0;
+  if (!room_is_known(t)) return 0;
   desired = clu_sched_desired(t->sched, now, WORK_EACH);
   if (desired > g->is.most) desired = g->is.most;
   more = (int)desired - have;

@@ -86,10 +86,12 @@ static void note_most(clu_engine *t, clu_task_job *j, int64_t bytes) {
 void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j) {
   clu_engines *all = at->engine->all;
   clu_node_room *r = &at->room;
-  if (all->room.is.is_short) {
+  /* one that was seen at work is not a quick one; it has not freed anything yet */
+  if (all->room.is.is_short || r->head) {
     clu_pid pid = pid_of(at->node);
-    all->room.due = clu_os_now();
-    if (pid) measure(at, pid, all->room.due); /* it has not freed anything yet */
+    uint64_t now = clu_os_now();
+    if (all->room.is.is_short) all->room.due = now;
+    if (pid) measure(at, pid, now);
   }
   clu_peaks_add(&room_of(at->engine, j)->peaks, r->peak);
   note_most(at->engine, j, r->peak);
