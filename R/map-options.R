@@ -76,11 +76,11 @@
 #'     \item{`clutch.max_size`}{number of bytes, 0 or more; default 500e6. A function with its
 #'       environment, constants and variables that is larger gives a warning of class
 #'       `clutch_large`. What travels by shared memory does not count.}
-#'     \item{`clutch.queued`}{`NULL` (default), or a size: number of bytes, or text such as `"2 GB"`.
-#'       How much memory the submitted tasks of a cluster that have not ended may have in this
-#'       session, as what is sent to nodes. Where there is more [cluster_submit()] waits until
-#'       tasks that were submitted before have ended. One task alone may be larger. `NULL`: there is
-#'       no bound, and it never waits.}
+#'     \item{`clutch.queued`}{`NULL` (default), or a size: number of bytes, or text such as
+#'       `"2 GB"`. How much memory the submitted tasks of a cluster that have not ended may have in
+#'       this session, as what is sent to nodes. Where there is more [cluster_submit()] waits until
+#'       tasks that were submitted before have ended. One task alone may be larger. `NULL`: there
+#'       is no bound, and it never waits.}
 #'     \item{`clutch.trace_spans`}{number of tasks, 0 or more; default 1000. For how many tasks of a
 #'       map a span of OpenTelemetry is made, the last ones, see [clutch-otel].}
 #'     \item{`clutch.trace`}{number of tasks, 0 or more; default 1e5. How many of the last tasks

@@ -75,7 +75,7 @@ with_held <- function(state, cl) {
   ifelse(is_held & state == "busy", "held", state)
 }
 
-# What tasks of these nodes were given, as text.
+# By node: its task was given this of its host.
 given_to <- function(cl) {
   t <- if (length(cl)) info_of(cl)$tasks
   if (is.null(t)) return(character(length(cl)))

@@ -389,7 +389,8 @@ test_that("the system's out-of-memory killer there is the cause of a death there
 
 test_that("elements ask for cores and units of their own host", {
   needs_cluster()
-  with_cluster(x = on_hosts(each = 3), resources = list(gpu = c("x", "y"), cores = 8), code = function(cl) {
+  has <- list(gpu = c("x", "y"), cores = 8)
+  with_cluster(x = on_hosts(each = 3), resources = has, code = function(cl) {
     f <- function(i) {
       began <- as.numeric(Sys.time())
       Sys.sleep(0.1)

@@ -510,8 +510,10 @@ test_that("option clutch.queued bounds what submitted tasks take", {
   expect_identical(queued(), 0)
   # one alone may be larger, and is alone; a node that dies makes room, too
   large <- lapply(1:3, function(i) {
-    task <- cluster_submit_call(cl, function(x) if (x[[1L]] == 2) tools::pskill(Sys.getpid(), 9L) else
-      length(x), list(rep(i, 1e6)), .globals = FALSE)
+    task <- cluster_submit_call(cl, function(x) {
+      if (x[[1L]] == 2) tools::pskill(Sys.getpid(), 9L)
+      length(x)
+    }, list(rep(i, 1e6)), .globals = FALSE)
     expect_lt(queued(), 9e6)
     task
   })

@@ -12,10 +12,11 @@
  * Each of the others goes on where what it needs is left by those before it; else it is stopped as
  * soon as it grows, and goes on when it fits. So what is stopped holds little, and loses nothing.
  *
- * Where next to nothing is left although all are stopped that can be, the oldest is stopped, too, as
- * long as others may free memory (`may_wait`: tasks of another session end). Then the youngest task that holds
- * something and may be started again gives way to the oldest: its node is to be ended. Where there
- * is none, one has to fail: the one that holds most. That is also the oldest where it is alone.
+ * Where next to nothing is left although all are stopped that can be, the oldest is stopped, too,
+ * as long as others may free memory (`may_wait`: tasks of another session end). Then the youngest
+ * task that holds something and may be started again gives way to the oldest: its node is to be
+ * ended. Where there is none, one has to fail: the one that holds most. That is also the oldest
+ * where it is alone.
  */
 #ifndef CLUTCH_SCHED_ROOM_H
 #define CLUTCH_SCHED_ROOM_H
@@ -62,8 +63,8 @@ typedef struct clu_room {
   int may_end;         /* what was ended before is gone */
   int must_wait;       /* another session has the turn: the oldest goes on only where it fits, and
                           half of what is left is the other one's */
-  int may_wait;       /* others have part in the memory, and may free some: the oldest is stopped
-                         for a while before a task has to give way */
+  int may_wait;        /* others have part in the memory, and may free some: the oldest is stopped
+                          for a while before a task has to give way */
   /* told: */
   int waits;       /* it is, so */
   int64_t reserve; /* bytes that are kept free */

@@ -129,12 +129,12 @@ struct clu_task_job {
   clu_blob *message;    /* the JOB message; NULL: a task without an element has ended */
   uint64_t *sent_to;    /* by node: id of the one that has that message; 0: none */
   int nsent_to;
-  int seeded, bare;  /* bare: one task without an element */
-  int counted;       /* in jobs.nbare of its engine, and in its `queued` */
+  int seeded, bare;              /* bare: one task without an element */
+  int counted;                   /* in jobs.nbare of its engine, and in its `queued` */
   clu_task_job *older, *younger; /* and there, as they were begun */
   uint64_t weight;               /* bytes of its message, while it is there */
-  uint32_t seed[6];  /* the stream of the first task */
-  double max_memory; /* bytes; 0: no limit */
+  uint32_t seed[6];              /* the stream of the first task */
+  double max_memory;             /* bytes; 0: no limit */
   clu_job_room room;
   clu_queue results, relays;
   clu_blob *ring_results; /* those that came by way of rings: u64 task, u32 flags, u32 size, and the

@@ -32,7 +32,7 @@
 #define FIRST_PAUSE 1000000000   /* ns after one could not start, the first time and at most */
 #define LAST_PAUSE 60000000000u
 #define SHORT_IDLE 200000000 /* ns without work after which one ends where memory is short */
-#define HOST "localhost" /* as R names this machine */
+#define HOST "localhost"     /* as R names this machine */
 
 /* ---- what the caller says ---- */
 

@@ -24,7 +24,7 @@
 static const uint64_t LONG_TASK = 20000000;    /* ns; of others nobody asks what they have */
 static const uint64_t FIND_EVERY = 1000000000; /* ns between two looks for limits */
 static const uint64_t GONE_AFTER = 50000000; /* ns until the memory of one that was ended is free */
-static const uint64_t PATIENCE = 1000000000;  /* ns that the oldest task waits for others */
+static const uint64_t PATIENCE = 1000000000; /* ns that the oldest task waits for others */
 static const uint64_t GROWS_FOR =
     200000000;                          /* ns after it had more that a node counts as growing */
 static const int64_t GROWN = MB;        /* who has so much more grows */

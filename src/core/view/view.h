@@ -220,7 +220,8 @@ const clu_view_far *clu_view_far_of(const clu_view *v, int i);
 uint32_t clu_view_ask_stack(clu_view *v, int i);
 /* Tells what node `i` is at: 1, and the job and task; 0: that is not known. */
 int clu_view_task_of(const clu_view *v, int i, uint64_t seq, uint64_t *job, uint64_t *task);
-/* What this task of node `i` was given of its host: 1, and `text`; 0: nothing, or it is not known. */
+/* Tells what this task of node `i` was given of its host: 1, and `text`; 0: nothing, or it is not
+ * known. */
 int clu_view_given_to(const clu_view *v, int i, uint64_t job, uint64_t task,
                       char text[CLU_VIEW_TEXT]);
 /* Copies of what is in its ring at place `k`. 0: it was being written each time. */

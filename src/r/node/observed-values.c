@@ -191,9 +191,9 @@ static void read_node(SEXP out, R_xlen_t i, const clu_observed *s, SEXP states) 
 }
 
 static SEXP read_nodes(const clu_observed *s) {
-  static const char *names[] = {"pid",      "state", "host",   "job",    "element",
-                                "since",    "done",  "failed", "deaths", "sent",
-                                "received", "cpu",   "memory", "call",   "given", ""};
+  static const char *names[] = {"pid",    "state",  "host",   "job",  "element",  "since",
+                                "done",   "failed", "deaths", "sent", "received", "cpu",
+                                "memory", "call",   "given",  ""};
   SEXP states = PROTECT(state_texts());
   SEXP out = PROTECT(columns(names, "nttnnnnnnnnnntt", s->n));
   for (R_xlen_t i = 0; i < s->n; i++) read_node(out, i, s, states);

@@ -108,7 +108,7 @@ SEXP ffi_job_size(SEXP job) {
   return Rf_ScalarReal((double)clu_task_job_message_size(clu_job_get(job)));
 }
 
-/* The same, and what travels with it by shared memory. */
+/* Bytes of that, and of what travels with it by shared memory. */
 SEXP ffi_job_weight(SEXP job) {
   return Rf_ScalarReal((double)clu_task_job_message_weight(clu_job_get(job)));
 }
