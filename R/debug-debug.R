@@ -15,10 +15,17 @@
 #'   Elements that take longer than `.timeout` leave one, too, if they could be interrupted. Nodes
 #'   of the session's own cluster, see [own-cluster], stay for half an hour when there are copies.
 #'
+#'   Errors that are handled on the node leave none, such as those in [mclapply()] and in futures,
+#'   whose own code catches them; nor does recursion without end, for which R calls no handlers.
+#'
 #'   On other hosts the copy is asked by way of its node, when that is at no task.
 #'
 #'   A copy answers only this session, which has a secret that it wants to hear, and only a process
 #'   of the same user.
+#' @section Which frames: From the map's function to that which has called [stop()],
+#'   [stopifnot()], [warning()] (with `options(warn = 2)`), or `abort()` of packages rlang and cli.
+#'   Where a calling handler has failed, or has signalled an error of its own, its frame is there,
+#'   too. [sys.call()], [match.call()], [parent.frame()] and [nargs()] are those of the frame.
 #' @section What is different in a copy: It is another process than the node: what is changed there
 #'   changes nothing elsewhere. Files, connections and sockets that were open lead nowhere. Threads
 #'   of other packages are not there: code that needs them may wait for ever, until Ctrl-C. What

@@ -6,17 +6,27 @@
 # its output, `out`. Who removes the folder ends the copy within a second. A job keeps as many as
 # its session wants, the first of each message; what earlier jobs have left makes room.
 
-# Called where an error or interrupt is signalled, with the frames there. The node remembers a copy
-# in the_node$frozen: list(path, key, pid), for task_failure(). `late`: time is up.
-freeze <- function(e, late = FALSE) {
+# Called where an error or interrupt is signalled, with the frames there: those up to number `to`
+# are shown. The node remembers a copy in the_node$frozen: list(path, key, pid), for task_failure().
+# `late`: time is up. An earlier error of the same task makes room: the task ends with the second
+# one, as in on.exit().
+freeze <- function(e, to, late = FALSE) {
   wanted <- .Call(ffi_frozen_wanted)
   if (is.null(wanted) || (late && wanted[[2L]] == 0)) return(invisible())
-  frozen <- suspendInterrupts(tryCatch(freeze_now(e, wanted), error = function(e) NULL))
-  if (!is.null(frozen)) the_node$frozen <- frozen
+  .Call(ffi_frozen_drop)
+  the_node$frozen <- suspendInterrupts(tryCatch(freeze_now(e, to, wanted),
+                                                error = function(e) NULL))
   invisible()
 }
 
-freeze_now <- function(e, wanted) {
+# The copy of the task at hand, of which the session will hear; NULL: there is none.
+take_frozen <- function() {
+  frozen <- the_node$frozen
+  the_node$frozen <- NULL
+  if (.Call(ffi_frozen_taken)) frozen # else it was made for an earlier task, which has gone on
+}
+
+freeze_now <- function(e, to, wanted) {
   text <- message_of(e, 300L)
   place <- frozen_place(wanted[[3L]], text, wanted[[1L]])
   if (is.null(place)) return(NULL)
@@ -27,7 +37,7 @@ freeze_now <- function(e, wanted) {
     .Call(ffi_remove_folder, place)
     return(NULL)
   }
-  if (pid == 0L) frozen_main(key, text, place)
+  if (pid == 0L) frozen_main(key, text, place, to)
   list(path = path, key = key, pid = pid)
 }
 
@@ -92,15 +102,16 @@ pass_to_copy <- function(copy, what, x = NULL) {
 # ---- in the copy ----
 
 # Does not return.
-frozen_main <- function(key, text, place) {
+frozen_main <- function(key, text, place, to) {
   on.exit(.Call(ffi_observer_end))
   the_node$copy <- new.env()
   the_node$copy$out <- file.path(place, "out")
   the_node$copy$shown <- 0
-  frames <- frozen_frames(sys.calls(), sys.frames())
+  options(expressions = 5e5) # the frames may be as many as R allows
+  frames <- frozen_frames(to)
   while (sink.number() > 0L) sink()
   if (sink.number("message") != 2L) sink(type = "message")
-  options(device = frozen_device, error = NULL, browserNLdisabled = FALSE)
+  options(device = frozen_device, error = NULL, browserNLdisabled = FALSE, showErrorCalls = FALSE)
   .Call(ffi_frozen_console, frozen_line)
   repeat {
     socket <- .Call(ffi_socket_adopt, .Call(ffi_frozen_next), 1e6)
@@ -109,19 +120,38 @@ frozen_main <- function(key, text, place) {
   }
 }
 
-# The frames of the map's function and what it calls, up to where the error was signalled:
-# list(calls, envs).
-frozen_frames <- function(calls, envs) {
+# The frames of the map's function and what it calls, up to number `to`: list(calls, envs). The
+# innermost is that which has called stop() or the like.
+frozen_frames <- function(to) {
+  calls <- sys.calls()[seq_len(to)]
   is_map <- vapply(calls, function(call) identical(call[[1L]], quote(FUN)), NA)
   first <- if (any(is_map)) which.max(is_map) else 1L
-  text <- vapply(calls, function(call) call_text(call)[[1L]], "")
-  of_handler <- "^(\\.handleSimpleError\\(|h\\(simpleError\\(|\\(function \\([ec]\\))"
-  end <- grep(of_handler, text)
-  end <- end[end > first]
-  last <- if (length(end)) end[[1L]] - 1L else length(calls)
-  is_stop <- function(k) grepl("^(base::)?(stop|\\.stop|methods::\\.stop)\\(", text[[k]])
-  while (last > first && is_stop(last)) last <- last - 1L
-  list(calls = calls[first:last], envs = envs[first:last])
+  while (to > first && is_signalling(calls[[to]], sys.function(to))) to <- to - 1L
+  list(calls = calls[first:to], envs = sys.frames()[first:to])
+}
+
+# Functions that signal an error that their caller wants, or are called by such.
+SIGNALLING <- list(
+  base = c("stop", "stopifnot", "warning", "signalCondition", ".signalSimpleWarning",
+           "withRestarts", "withOneRestart", "doWithOneRestart"),
+  methods = c("stop", ".stop"),
+  rlang = c("abort", "warn", "signal_abort"),
+  cli = c("cli_abort", "cli_warn")
+)
+
+is_signalling <- function(call, fun) {
+  name <- call[[1L]]
+  if (is.call(name) && length(name) == 3L) name <- name[[3L]] # of package::name
+  if (!is.name(name) || is.null(environment(fun))) return(FALSE)
+  package <- environmentName(topenv(environment(fun)))
+  as.character(name) %in% SIGNALLING[[package]]
+}
+
+# The menu of utils::recover(). Arguments in calls may be large: the text of them all takes seconds.
+frozen_labels <- function(calls) {
+  utils::limitedLabels(lapply(calls, function(call) {
+    structure(call_text(call), srcref = attr(call, "srcref"))
+  }))
 }
 
 # One connection: who does not know the key hears nothing.
@@ -135,7 +165,7 @@ frozen_serve <- function(socket, key, text, frames) {
     request <- socket_receive(socket)
     if (is.list(request$options)) do.call(options, request$options)
     answer <- switch(request$ask,
-      frames = list(labels = utils::limitedLabels(frames$calls), text = text),
+      frames = list(labels = frozen_labels(frames$calls), text = text),
       value = frozen_value(request$code, frames$envs[[request$frame]]),
       browse = frozen_browse(frames, request$frame),
       end = .Call(ffi_observer_end)
@@ -149,8 +179,16 @@ frozen_serve <- function(socket, key, text, frames) {
 frozen_value <- function(code, env) {
   .Call(ffi_frozen_running, TRUE)
   on.exit(.Call(ffi_frozen_running, FALSE))
-  tryCatch(list(value = eval(code, env)), error = function(e) list(error = e),
+  tryCatch(list(value = eval_in_frame(code, env)), error = function(e) list(error = e),
            interrupt = function(c) list(error = simpleError("the evaluation was interrupted")))
+}
+
+# Unlike eval() a promise has no frame of its own: sys.call(), parent.frame(), match.call() and
+# nargs() are those of the frame. But return() would leave that frame, and all that is above it.
+eval_in_frame <- function(code, env) {
+  if ("return" %in% all.names(code)) return(eval(code, env))
+  do.call(delayedAssign, list("value", code, env, environment()))
+  value
 }
 
 # R's own browser, whose lines come from the session.
@@ -166,7 +204,7 @@ frozen_browse <- function(frames, k) {
     invokeRestart("browser")
   }
   tryCatch(
-    withCallingHandlers(eval(quote(browser()), frames$envs[[k]]), interrupt = again),
+    withCallingHandlers(eval_in_frame(quote(browser()), frames$envs[[k]]), interrupt = again),
     error = function(e) cat(sprintf("Error: %s\n", conditionMessage(e))),
     interrupt = function(c) NULL
   )

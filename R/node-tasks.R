@@ -71,8 +71,17 @@ put_back <- function(name, value) {
 
 on_error <- function(e) {
   if (is.null(.Call(ffi_node_at_task))) return()
-  the_node$calls <- tryCatch(task_calls(sys.calls()), error = function(e) NULL)
-  freeze(e)
+  at <- signalled_in(sys.nframe())
+  calls <- sys.calls()[seq_len(at)]
+  the_node$calls <- tryCatch(task_calls(calls), error = function(e) NULL)
+  freeze(e, at)
+}
+
+# For a calling handler in frame `n`: the number of the frame where its condition was signalled. R
+# puts one between for errors of its own C code and of stop("text").
+signalled_in <- function(n) {
+  from_c <- n > 1L && identical(sys.function(n - 1L), .handleSimpleError)
+  if (from_c) n - 2L else n - 1L
 }
 
 # Time is up, or a user has sent a signal. No second one is heard until the calls are text.
@@ -81,7 +90,7 @@ on_interrupt <- function(c) {
   if (is.null(.Call(ffi_node_at_task))) return()
   calls <- sys.calls()
   the_node$calls <- suspendInterrupts(tryCatch(stack_lines(calls), error = function(e) NULL))
-  freeze(simpleCondition("time is up"), late = TRUE)
+  freeze(simpleCondition("time is up"), sys.nframe() - 1L, late = TRUE)
   the_node$calls <- c(the_node$calls, told_of_copy())
 }
 
@@ -98,10 +107,8 @@ is_loading <- function(n) {
 
 # The calls of a task whose time is up go to the session as lines of text: the copy as one more.
 told_of_copy <- function() {
-  frozen <- the_node$frozen
+  frozen <- take_frozen()
   if (is.null(frozen)) return(NULL)
-  the_node$frozen <- NULL
-  .Call(ffi_frozen_taken)
   paste("\001frozen", frozen$pid, frozen$key, frozen$path)
 }
 
@@ -128,18 +135,14 @@ restart_names <- function(c) {
   setdiff(names, c("", "abort", "resume"))
 }
 
-# The stack of a task in text, a line a call: from the function of the map to where the error was
-# signalled. The calls themselves may hold large data. Of a deep recursion both ends are shown.
+# The stack of a task in text, a line a call, from the function of the map on. The calls themselves
+# may hold large data. Of a deep recursion both ends are shown.
 task_calls <- function(calls) {
   is_map <- vapply(calls, function(cl) identical(cl[[1L]], quote(FUN)), NA)
   if (any(is_map)) calls <- calls[which.max(is_map):length(calls)]
   n <- length(calls)
   if (n > 200L) calls <- c(calls[1:100], quote(...), calls[(n - 99L):n])
-  text <- vapply(calls, call_text, "")
-  of_handler <- "^(\\.handleSimpleError\\(|h\\(simpleError\\(|\\(function \\(e\\))"
-  end <- grep(of_handler, text)
-  if (length(end)) text <- utils::head(text, end[[1L]] - 1L)
-  text
+  vapply(calls, call_text, "")
 }
 
 # The session is told this of a task that failed. The text of the condition is asked for here, where
@@ -147,11 +150,8 @@ task_calls <- function(calls) {
 task_failure <- function(e) {
   calls <- the_node$calls
   the_node$calls <- NULL
-  frozen <- the_node$frozen
-  the_node$frozen <- NULL
-  if (!is.null(frozen)) .Call(ffi_frozen_taken)
   failure <- list(cond = .Call(ffi_work_slim, e), calls = calls, text = message_of(e),
-                  lacks = the_node$lacks, frozen = frozen)
+                  lacks = the_node$lacks, frozen = take_frozen())
   structure(failure, class = "clutch_task_failure")
 }
 

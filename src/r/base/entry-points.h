@@ -241,6 +241,7 @@
   PLAIN(ffi_frozen_next, 0, (void))                                                              \
   PLAIN(ffi_frozen_running, 1, (SEXP now))                                                       \
   PLAIN(ffi_frozen_console, 1, (SEXP fun))                                                       \
+  PLAIN(ffi_frozen_drop, 0, (void))                                                              \
   PLAIN(ffi_frozen_taken, 0, (void))                                                             \
   /* r/node/observer.c */                                                                        \
   PLAIN(ffi_observer_caller, 0, (void))                                                          \

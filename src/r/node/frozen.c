@@ -65,10 +65,16 @@ void clu_frozen_drop(void) {
   frozen.pending = 0;
 }
 
-/* The session will hear of the copy. */
-SEXP ffi_frozen_taken(void) {
-  frozen.pending = 0;
+SEXP ffi_frozen_drop(void) {
+  clu_frozen_drop();
   return R_NilValue;
+}
+
+/* The session will hear of the copy of the task at hand. FALSE: there is none. */
+SEXP ffi_frozen_taken(void) {
+  int was_made = frozen.pending != 0;
+  frozen.pending = 0;
+  return Rf_ScalarLogical(was_made);
 }
 
 static int memory_is_short(void) {
