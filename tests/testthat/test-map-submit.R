@@ -534,9 +534,15 @@ test_that("option clutch.queued bounds what submitted tasks take", {
 test_that("what was sent for a task is not kept until its value is collected", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
-  task <- cluster_submit_call(cl, length, list(runif(1e5)))
+  go <- tempfile()
+  wait <- function(x, go) {
+    while (!file.exists(go)) Sys.sleep(0.01)
+    length(x)
+  }
+  task <- cluster_submit_call(cl, wait, list(runif(1e5), go))
   weight <- function() .Call(clutch:::ffi_job_weight, task$job)
   expect_gt(weight(), 8e5)
+  file.create(go)
   expect_true(eventually(resolved(task)))
   expect_identical(weight(), 0)
   expect_identical(collect(task), 100000L)
