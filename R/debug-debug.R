@@ -23,7 +23,8 @@
 #'   A copy answers only this session, which has a secret that it wants to hear, and only a process
 #'   of the same user.
 #' @section Which frames: From the map's function to that which has called [stop()],
-#'   [stopifnot()], [warning()] (with `options(warn = 2)`), or `abort()` of packages rlang and cli.
+#'   [stopifnot()], [warning()] (with `options(warn = 2)`), or `abort()` of packages \pkg{rlang} and
+#'   \pkg{cli}.
 #'   Where a calling handler has failed, or has signalled an error of its own, its frame is there,
 #'   too. [sys.call()], [match.call()], [parent.frame()] and [nargs()] are those of the frame.
 #' @section What is different in a copy: It is another process than the node: what is changed there

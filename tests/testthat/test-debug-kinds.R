@@ -98,7 +98,9 @@ kinds <- list(
     }),
     x = 3,
     calls = c("FUN\\(", "new\\(\"KindMore\"", "initialize\\(", "callNextMethod"),
-    see = list(list("^\\.local", quote(a), -7), list("^callNextMethod", quote(exists("less")), FALSE), list(5, quote(less), -7), list("FUN", quote(x), 3))
+    see = list(list("^\\.local", quote(a), -7),
+               list("^callNextMethod", quote(exists("less")), FALSE),
+               list(5, quote(less), -7), list("FUN", quote(x), 3))
   ),
   list(
     name = "a reference class",
@@ -211,7 +213,7 @@ kinds <- list(
     x = 10,
     calls = c("FUN\\(", "\\(function\\(\\)|\\(function \\(\\)"),
     see = list(
-      list("FUN", quote(asked), 3), list("FUN", quote({asked <- 0; now}), 10),
+      list("FUN", quote(asked), 3), list("FUN", quote((asked <- 0) + now), 10),
       list("FUN", quote(bindingIsActive("now", environment())), TRUE)
     )
   ),
