@@ -41,7 +41,7 @@ else
 fi
 if [ -e "$tmp/counts.now.stalled" ]; then early="ended after $seconds s without progress at ${at:-the start of testthat}"; fi
 if [ -n "$early" ]; then
-  crash=$(grep -a -A 12 'caught segfault' "$tmp/errors" | cut -c 1-150) # where R was
+  crash=$(grep -a -A 12 -F '*** caught ' "$tmp/errors" | tail -n 13 | cut -c 1-150) # where R was
   early=$early${crash:+$'\n'$crash}
   echo "FAIL $early"
 fi

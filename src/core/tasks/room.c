@@ -404,8 +404,10 @@ void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
   take_turn(r, oldest_of(r));
   r->is.may_wait = is_shared(r) && (!r->waits || now - r->waits < PATIENCE);
   clu_room_plan(&r->is, r->nodes, r->n);
-  if (!r->is.waits) r->waits = 0;
-  if (r->is.waits && !r->waits) r->waits = now;
+  if (!r->is.waits)
+    r->waits = 0;
+  else if (!r->waits)
+    r->waits = now;
   count_going(all);
   carry_out(all, now);
   tell_schedulers(all, r->looked ? now - r->looked : 0);
