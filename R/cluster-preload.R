@@ -2,7 +2,7 @@
 
 # Nodes that are not forked evaluate it themselves, as those that replace them do.
 preload_on_nodes <- function(cl, request) {
-  said <- parallel::clusterCall(cl, preload_tried, preload_here, request)
+  said <- call_to_set_up(cl, preload_tried, preload_here, request)
   bad <- which(!vapply(said, is.null, NA))
   if (length(bad)) stop(preload_error(said[[bad[[1L]]]], sprintf("on node %d", bad[[1L]])))
   info <- cl[[1L]]$info

@@ -107,7 +107,7 @@ environment(export_here) <- baseenv()
 
 # fun(arg) on all nodes; an error there is one of class clutch_setup, which names the node.
 call_all_nodes <- function(cl, fun, arg, what) {
-  said <- parallel::clusterCall(cl, tried_here, fun, arg)
+  said <- call_to_set_up(cl, tried_here, fun, arg)
   bad <- which(!vapply(said, is.null, NA))
   if (!length(bad)) return(tell_later_nodes(cl, fun, arg))
   first <- bad[[1L]]

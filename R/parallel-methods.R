@@ -98,6 +98,9 @@ not_sent <- function(node, call, scope, status) {
   if (!identical(status, "dead")) return(invisible())
   i <- .Call(ffi_node_info, .subset2(node, 1L))
   how <- ended_for_task(node, i, is_needed = TRUE)
+  if (is.null(how) && comes_back(node)) {
+    status <- .Call(ffi_node_send, .subset2(node, 1L), call, scope, NULL)
+  }
   if (!is.null(how) && node_alive(node)) {
     warn_replaced(i$rank, i$pid, how)
     status <- .Call(ffi_node_send, .subset2(node, 1L), call, scope, NULL)

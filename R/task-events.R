@@ -30,6 +30,7 @@ hear_of_notes <- function(t) {
   for (k in which(!is_of_host)) tell_note(t, lapply(notes, `[[`, k))
   if (any(is_of_host)) tell_cuts(t, lapply(notes, `[`, is_of_host))
   if ("grown" %in% notes$kind) warn_of_growth(t)
+  if ("renew" %in% notes$kind) bring_back_idle(t)
 }
 
 tell_note <- function(t, n) {
@@ -38,6 +39,8 @@ tell_note <- function(t, n) {
                       nodes = nodes_at_start(t$info)),
     grown = tell_event("start", t$info, n$node, "a node has come", at = n$at),
     shrunk = tell_event("stop", t$info, n$node, "there was nothing to do for it", at = n$at),
+    renew = tell_event("stop", t$info, n$node, "memory is short, and it had nothing to do",
+                       at = n$at),
     not_grown = tell_event("start", t$info, n$node, "it could not start", at = n$at, ok = FALSE),
     limit = tell_event("limit", t$info, n$node, "took longer than `.timeout` allows", at = n$at,
                        limit = "time", job = n$job, element = n$element, attempt = n$attempt),

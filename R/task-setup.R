@@ -48,5 +48,15 @@ environment(libraries_here) <- baseenv()
 # For a node with a new process.
 set_up_again <- function(node) {
   one_node <- structure(list(node), class = c("clutch_cluster", "cluster"))
-  for (s in setup_of(.subset2(node, "info"))) parallel::clusterCall(one_node, s$fun, s$arg)
+  for (s in setup_of(.subset2(node, "info"))) call_to_set_up(one_node, s$fun, s$arg)
+}
+
+# clusterCall() for what a new node would be called for, too: what it leaves is nothing for which
+# the node has to stay, see src/core/tasks/attach.c.
+call_to_set_up <- function(cl, ...) {
+  if (is.null(info_of(cl)$handles)) return(parallel::clusterCall(cl, ...)) # workers of base R
+  handles <- lapply(cl, function(node) .subset2(node, 1L))
+  was_called <- vapply(handles, function(h) .Call(ffi_node_was_called, h), NA)
+  on.exit(for (h in handles[!was_called]) .Call(ffi_node_forget_calls, h))
+  parallel::clusterCall(cl, ...)
 }

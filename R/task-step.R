@@ -24,8 +24,8 @@ task_step <- function(t, job, seconds, known = Inf) {
   event
 }
 
-# Brings back nodes that have ended since nobody needed them, although somebody was about to. Tells
-# whether there are some again.
+# Brings back nodes that have ended since nobody needed them, although somebody was about to, or to
+# give back memory. Tells whether there are some again.
 bring_back_idle <- function(t) {
   any(vapply(.Call(ffi_tasks_idle_nodes, t$ptr), function(rank) attach_node(t, rank), NA))
 }
@@ -46,6 +46,16 @@ ended_for_task <- function(node, i, is_needed = FALSE) {
   if (is_needed) settle_needed(t, i$rank) else settle_replacements(t)
   d <- t$ended[[format(i$rank)]]
   if (identical(d$pid, i$pid)) d$how
+}
+
+# For calls of package parallel, too: the node had ended to give back memory, and is there again. Not
+# where all have ended since nobody needed them.
+comes_back <- function(node) {
+  info <- .subset2(node, "info")
+  ended <- if (!is.null(info$tasks)) .Call(ffi_tasks_idle_nodes, info$tasks$ptr)
+  if (length(ended) == length(info$handles)) return(FALSE)
+  rank <- .subset2(node, "rank")
+  rank %in% ended && attach_node(info$tasks, rank)
 }
 
 # The death of which this is the number; NULL: it is not known any more.

@@ -1,5 +1,5 @@
-/* This file finds what this machine has left, and what its processes have used, by the files of
- * Linux's /proc. */
+/* This file finds what this machine has left, and what its processes have used: most of it by the
+ * files of Linux's /proc. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #endif
@@ -32,6 +32,11 @@ void clu_os_machine(clu_machine *out) {
       if (sscanf(line, "MemAvailable: %lld kB", &kb) == 1) out->memory_free = 1024 * (int64_t)kb;
     }
     fclose(f);
+  }
+#else
+  {
+    double load; /* macOS and the BSDs have this, too */
+    if (getloadavg(&load, 1) == 1) out->load = load;
   }
 #endif
 }

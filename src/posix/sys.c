@@ -158,6 +158,14 @@ int clu_os_affinity_count(void) {
   return -1;
 }
 
+int clu_os_cores(void) {
+  int n = clu_os_affinity_count();
+#if defined(_SC_NPROCESSORS_ONLN)
+  if (n < 1) n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+  return n < 1 ? 1 : n;
+}
+
 int clu_os_thread_count(void) {
 #if defined(CLU_HAVE_PROC)
   return count_entries("/proc/self/task");

@@ -123,6 +123,11 @@ int clu_os_affinity_count(void) {
   return n ? n : -1;
 }
 
+int clu_os_cores(void) {
+  int n = clu_os_affinity_count();
+  return n < 1 ? 1 : n;
+}
+
 int clu_os_is_sampled(int by_thread) {
   (void)by_thread;
   return 0;

@@ -302,7 +302,7 @@ TEST(a_polite_session_takes_what_others_leave_of_the_cores) {
 
 TEST(a_polite_session_does_not_grow_while_others_wait_for_a_core) {
   plan p[6];
-  int cores = clu_os_affinity_count(), most = cores < MOST ? cores : MOST, mine;
+  int cores = clu_os_cores(), most = cores < MOST ? cores : MOST, mine;
   atomic_store(&others_wait, 1);
   mine = begin(p, 6, 10000000000u, waits);
   clu_engines_set_polite(x.all, 1);

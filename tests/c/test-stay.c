@@ -20,6 +20,7 @@ static void up_to_stay(fixture *r, int nodes) {
   static int number;
   static char env[140];
   clu_err e;
+  if (!(clu_os_can() & CLU_CAN_PROC)) SKIP("the system does not tell who connects");
   snprintf(at, sizeof at, "/tmp/clutch-test-stay-%d-%d", (int)getpid(), number++);
   snprintf(env, sizeof env, "TEST_STUB_STAY=%s", at);
   up_with(r, env);
@@ -237,9 +238,21 @@ TEST(a_silent_connection_is_given_up) {
   expect_end(&r);
 }
 
+/* The server of a session that ends goes with it where it cannot be offered. */
+TEST(where_nobody_tells_who_connects_none_is_offered) {
+  clu_stay s;
+  clu_err e;
+  if (clu_os_can() & CLU_CAN_PROC) SKIP("the system tells");
+  snprintf(at, sizeof at, "/tmp/clutch-test-stay-%d", (int)getpid());
+  CHECK_INT_EQ(clu_stay_offer(&s, at, &e), CLU_UNSUPPORTED);
+  clu_stay_end(&s);
+  CHECK(!is_there("") && !is_there(CLU_STAY_SECRET));
+}
+
 TEST(a_path_that_is_in_use_is_left_alone) {
   clu_stay s, other;
   clu_err e;
+  if (!(clu_os_can() & CLU_CAN_PROC)) SKIP("the system does not tell who connects");
   snprintf(at, sizeof at, "/tmp/clutch-test-stay-%d", (int)getpid());
   REQUIRE(clu_stay_offer(&s, at, &e) == CLU_OK);
   CHECK_INT_EQ(clu_stay_offer(&other, at, &e), CLU_IN_USE);

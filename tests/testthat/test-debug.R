@@ -89,7 +89,7 @@ test_that("a task, an error in a calling handler, and one whose time was up", {
 })
 
 test_that("as many are kept as was said, the first of each message, and they end", {
-  linux_only()
+  needs("proc")
   local_options(clutch.frozen = 3)
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
@@ -127,7 +127,7 @@ test_that("as many are kept as was said, the first of each message, and they end
 })
 
 test_that("a copy ends with its node, and answers nobody without the secret", {
-  linux_only()
+  needs("proc")
   local_options(clutch.frozen = 4)
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)

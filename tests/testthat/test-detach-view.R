@@ -59,7 +59,7 @@ test_that("stacks, cluster_top() and the dashboard show a detached map", {
 })
 
 test_that("without a fork server a detached map has stacks, but no dashboard", {
-  linux_only()
+  needs("proc")
   outside_checks_only()
   skip_if_not_installed("httpuv")
   folder <- new_jobs_folder()

@@ -191,7 +191,7 @@ test_that("new R processes as nodes come, too", {
 })
 
 test_that("it does not grow where what tasks take leaves no memory for more", {
-  linux_only()
+  needs("proc")
   old <- options(clutch.memory = 400e6)
   on.exit(options(old))
   cl <- make_cluster(c(1, 4), idle = 60)
@@ -210,7 +210,7 @@ test_that("it does not grow where what tasks take leaves no memory for more", {
 })
 
 test_that("where memory is short, nodes without work end sooner", {
-  linux_only()
+  needs("proc")
   outside_checks_only()
   old <- options(clutch.memory = 300e6)
   on.exit(options(old))

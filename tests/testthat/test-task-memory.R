@@ -1,7 +1,7 @@
 # A budget of memory: tasks that do not fit side by side. What is short here is what option
 # `clutch.memory` leaves, so no test needs much.
 
-linux_only()
+needs("proc")
 
 # Grows by 5 MB at a time, as slowly as it can be watched; has it until `file` is there.
 grow <- function(mb, file = NULL) {

@@ -471,6 +471,7 @@ void clu_os_limits(clu_limits *out);
 /* Raises the soft limit on descriptors to at least `n`. CLU_OK or CLU_LIMIT. */
 int clu_os_raise_fds(int64_t n);
 int clu_os_affinity_count(void); /* cores in the affinity mask; -1: the system has none */
+int clu_os_cores(void);          /* these, or those of the machine; 1: not known */
 int clu_os_thread_count(void);   /* threads of this process; -1: the system does not tell */
 /* When there is no memory left, this process is to be killed before others of the same size. Only
  * on Linux, elsewhere nothing. */

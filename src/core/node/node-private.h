@@ -46,6 +46,7 @@ struct clu_node {
   uint64_t created, closed;
   clu_requests requests;
   uint64_t seq; /* of the last request or task */
+  int called;   /* see clu_node_was_called() */
   uint64_t cancelled_since;
   uint64_t done;
   int interrupts; /* sent and not confirmed yet */

@@ -269,10 +269,14 @@ int clu_node_call(clu_node *nd, clu_blob *body, uint64_t scope, int tag, clu_err
   if (clu_chan_send(&nd->chan, CLU_K_CALL, nd->seq + 1, body, CLU_NO_FD) != CLU_OK)
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   clu_requests_add(&nd->requests, ++nd->seq, scope, tag);
+  nd->called = 1;
   if (nd->view) show_work(nd);
   clu_node_push(nd);
   return CLU_OK;
 }
+
+int clu_node_was_called(const clu_node *nd) { return nd->called; }
+void clu_node_set_called(clu_node *nd, int called) { nd->called = called; }
 
 /* 1: it has left and is waited for. 0: it is removed. */
 static int cancel(clu_node *nd, clu_req *r) {

@@ -116,6 +116,10 @@ void clu_node_free(clu_node *nd);
 /* Queues a request and sends what can be sent now. CLU_DEAD when the node is closed or was told to
  * end, CLU_NOMEM. */
 int clu_node_call(clu_node *nd, clu_blob *body, uint64_t scope, int tag, clu_err *e);
+/* Tells whether a request was queued since it started, or since that was set back: what it has left
+ * there may be wanted. */
+int clu_node_was_called(const clu_node *nd);
+void clu_node_set_called(clu_node *nd, int called);
 /* The number of the request that was queued last. */
 uint64_t clu_node_last_call(const clu_node *nd);
 /* The oldest request that is not cancelled, or NULL. Valid until the next call of this module,

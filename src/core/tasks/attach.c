@@ -1,6 +1,10 @@
 /* A node gets its part in the work of an engine, or loses it as nobody needs it. */
 #include "core/tasks/engine-private.h"
 
+/* Where memory is short: ns without work, and bytes, that a node may have. */
+static const uint64_t RENEW_AFTER = 200000000;
+static const int64_t KEPT = 12 << 20;
+
 /* Another node has come: what was known of the one before is of no use. */
 static void replace_node(clu_task_node *at, clu_node *nd) {
   at->id = clu_node_id(nd);
@@ -51,6 +55,30 @@ int clu_engine_end_node(clu_engine *t, clu_task_node *at) {
   clu_sched_node_lost(t->sched, at->index, 0, CLU_RETRY_NONE);
   at->id = 0;
   return 1;
+}
+
+/* A node that has collected has its own copy of what it inherited from the fork server, as the mark
+ * of each object was written. Its successor has not. One that the user has called stays: he may
+ * want what he has left there. */
+static int is_to_be_renewed(const clu_engine *t, clu_task_node *at, uint64_t now) {
+  uint64_t since;
+  if (!at->id || at->room.is_asked || at->killed || at->index >= clu_engine_first(t)) return 0;
+  since = clu_sched_node_idle_since(t->sched, at->index);
+  if (since > now || now - since < RENEW_AFTER) return 0;
+  if (!clu_node_can_hold(at->node) || clu_node_was_called(at->node)) return 0;
+  at->room.is_asked = 1; /* it takes a while */
+  return !clu_node_busy(at->node) && clu_os_process_memory(clu_node_pid(at->node), KEPT) > KEPT;
+}
+
+void clu_engine_renew_idle(clu_engine *t) {
+  const struct clu_engines_room *r = &t->all->room;
+  uint64_t now = r->is.is_short && r->is_shared ? clu_os_now() : 0;
+  for (int i = 0; now && i < t->n; i++) {
+    clu_task_node *at = &t->nodes[i];
+    if (!is_to_be_renewed(t, at, now) || !clu_engine_end_node(t, at)) continue;
+    at->idle = 1;
+    clu_engine_note(t, CLU_NOTE_RENEW, i, NULL, 0, 0);
+  }
 }
 
 int clu_engine_first(const clu_engine *t) { return t->grow.is.server ? t->grow.is.first : t->n; }

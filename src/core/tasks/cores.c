@@ -99,8 +99,7 @@ void clu_engines_set_polite(clu_engines *all, int polite) {
   if (!polite == !p->cores) return;
   memset(p, 0, sizeof *p);
   if (polite) {
-    int n = clu_os_affinity_count();
-    p->cores = p->most = n > 0 ? n : 1;
+    p->cores = p->most = clu_os_cores();
     return;
   }
   for (clu_engine *t = all->first; t; t = t->next)

@@ -185,6 +185,9 @@ void clu_task_job_send_end(clu_engine *t, clu_task_job *j);
 /* It has nothing, and gets nothing more: for the scheduler it is not there from now on, although it
  * may take a while to end. That is no death. Returns whether it was told to end. */
 int clu_engine_end_node(clu_engine *t, clu_task_node *at);
+/* Where memory is short: ends those that have nothing to do and keep much, has noted that others
+ * are wanted. Only for who can start these at once. */
+void clu_engine_renew_idle(clu_engine *t);
 
 /* ---- grow.c ---- */
 

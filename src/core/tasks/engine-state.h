@@ -25,6 +25,7 @@ typedef struct clu_node_room {
   int held;          /* it is stopped, */
   int64_t held_with; /* with so many bytes */
   int collects;      /* it was told to give back what it does not need, and has got nothing since */
+  int is_asked;      /* it was found out how much it keeps while it has nothing to do */
 } clu_node_room;
 
 /* Says whether the starts of tasks at a node that has ended count as tries: see
@@ -281,6 +282,7 @@ struct clu_engines_room {
   clu_memory_bounds bounds;
   int bound;        /* the one that leaves least */
   uint64_t turn_of; /* when the task began for which this session has the turn at memory */
+  int is_shared;    /* others have part in what that leaves: it is not a bound of the user's */
   uint64_t found;   /* when that was looked for; 0: never */
   uint64_t due;     /* when to look again; 0: when something is handed out */
   uint64_t ended;   /* when a node was ended for want of memory */

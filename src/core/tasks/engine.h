@@ -301,14 +301,15 @@ void clu_engine_tell_end(clu_engine *t, int i, int counts);
 
 /* Notes tell the caller what is no news for those who wait for a task. */
 enum clu_note_kind {
-  CLU_NOTE_LIMIT,    /* a task took longer than it may */
-  CLU_NOTE_RETRY,    /* one whose node has died was given to another */
-  CLU_NOTE_CUT,      /* a node cannot be reached */
-  CLU_NOTE_RESUME,   /* it can again */
-  CLU_NOTE_IDLE,     /* all nodes were told to end, since nobody needed them */
-  CLU_NOTE_GROWN,    /* a node has come as tasks waited */
-  CLU_NOTE_SHRUNK,   /* one of these was told to end, since nobody needed it */
-  CLU_NOTE_NOT_GROWN /* one could not start */
+  CLU_NOTE_LIMIT,     /* a task took longer than it may */
+  CLU_NOTE_RETRY,     /* one whose node has died was given to another */
+  CLU_NOTE_CUT,       /* a node cannot be reached */
+  CLU_NOTE_RESUME,    /* it can again */
+  CLU_NOTE_IDLE,      /* all nodes were told to end, since nobody needed them */
+  CLU_NOTE_GROWN,     /* a node has come as tasks waited */
+  CLU_NOTE_SHRUNK,    /* one of these was told to end, since nobody needed it */
+  CLU_NOTE_NOT_GROWN, /* one could not start */
+  CLU_NOTE_RENEW      /* memory is short, and an idle one was told to end: another is wanted */
 };
 typedef struct clu_note {
   int what, node;        /* enum clu_note_kind; -1: all nodes */

@@ -131,7 +131,7 @@ static void add(clu_engines *all, clu_task_node *at, uint64_t head, clu_pid pid,
     at->room.peak = 0;
     at->room.grew = 0;
   }
-  at->room.collects = 0;
+  at->room.collects = at->room.is_asked = 0;
   if (r->is.is_short || now - began >= LONG_TASK) measure(at, pid, now);
   if (!reserve(r)) return;
   x = &r->nodes[r->n];
@@ -226,7 +226,7 @@ static int see_left(clu_engines *all, uint64_t now) {
   struct clu_engines_room *r = &all->room;
   clu_memory_left x;
   if (r->most < 0) return 0;
-  if (!r->cores) r->cores = clu_os_affinity_count();
+  if (!r->cores) r->cores = clu_os_cores();
   if (!r->found || now - r->found > FIND_EVERY) {
     clu_os_memory_bounds("", &r->bounds);
     r->found = now;
@@ -250,9 +250,10 @@ static int number_of(const clu_memory_bound *b) {
   return (int)(hash % 251);
 }
 
-/* Whether others have part in what is left: it is not the user's bound that is the least. */
-static int is_shared(const struct clu_engines_room *r) {
-  return r->bounds.n > 0 && r->is.limit == r->bounds.at[r->bound].limit;
+/* Finds out whether others have part in what is left: it is not the user's bound that is the least.
+ */
+static void see_shared(struct clu_engines_room *r) {
+  r->is_shared = r->bounds.n > 0 && r->is.limit == r->bounds.at[r->bound].limit;
 }
 
 /* Where memory is short that others have part in: takes the turn, if nobody has it. It is given
@@ -264,7 +265,7 @@ static void take_turn(struct clu_engines_room *r, uint64_t oldest) {
     r->turn_of = 0;
     return;
   }
-  if (!is_shared(r) || !r->is.is_short) return;
+  if (!r->is_shared || !r->is.is_short) return;
   r->is.must_wait = !clu_memory_turn_take("/tmp", number_of(&r->bounds.at[r->bound]));
   if (!r->is.must_wait) r->turn_of = oldest;
 }
@@ -401,8 +402,9 @@ void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
   if (r->n == 0) all_go_on(all);
   see_jobs(all);
   r->is.may_end = !r->ends && (!r->ended || now - r->ended > GONE_AFTER);
+  see_shared(r);
   take_turn(r, oldest_of(r));
-  r->is.may_wait = is_shared(r) && (!r->waits || now - r->waits < PATIENCE);
+  r->is.may_wait = r->is_shared && (!r->waits || now - r->waits < PATIENCE);
   clu_room_plan(&r->is, r->nodes, r->n);
   if (!r->is.waits)
     r->waits = 0;

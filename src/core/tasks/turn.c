@@ -70,6 +70,7 @@ int clu_engine_turn(clu_engine *t) {
   clu_engine_see_deaths(t, 1);
   clu_engine_limit_memory(t);
   clu_engines_see_room(t->all, clu_os_now());
+  clu_engine_renew_idle(t);
   rc = clu_engine_act(t, 1);
   if (rc == CLU_OK) clu_engine_take_endings(t);
   if (t->jobs.nrecorded) clu_engine_flush_journals(t, 0);

@@ -21,6 +21,8 @@
   IN_TURN(ffi_call_scope_begin, 3, (SEXP frame, SEXP same, SEXP frames))                         \
   IN_TURN(ffi_node_send, 4, (SEXP handle, SEXP data, SEXP frame, SEXP outer))                    \
   IN_TURN(ffi_node_tell, 3, (SEXP handle, SEXP fun, SEXP args))                                  \
+  IN_TURN(ffi_node_was_called, 1, (SEXP handle))                                                 \
+  IN_TURN(ffi_node_forget_calls, 1, (SEXP handle))                                               \
   IN_TURN(ffi_node_recv, 1, (SEXP handle))                                                       \
   IN_TURN(ffi_node_ready, 1, (SEXP handle))                                                      \
   IN_TURN(ffi_any_recv, 1, (SEXP nodes))                                                         \

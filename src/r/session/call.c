@@ -239,6 +239,16 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   return R_NilValue;
 }
 
+/* Tells whether it was called since it started, or since ffi_node_forget_calls(). */
+SEXP ffi_node_was_called(SEXP handle) {
+  return Rf_ScalarLogical(clu_node_was_called(clu_get_node(handle)));
+}
+
+SEXP ffi_node_forget_calls(SEXP handle) {
+  clu_node_set_called(clu_get_node(handle), 0);
+  return R_NilValue;
+}
+
 /* Has a node call fun(args...) when it has done what it is at, and asks for no answer: nothing is
  * waited for, and an error there is nobody's. FALSE: the node has ended, or is about to. */
 SEXP ffi_node_tell(SEXP handle, SEXP fun, SEXP args) {

@@ -73,6 +73,7 @@ static const char *name_of(int what) {
   case CLU_NOTE_GROWN: return "grown";
   case CLU_NOTE_SHRUNK: return "shrunk";
   case CLU_NOTE_NOT_GROWN: return "not_grown";
+  case CLU_NOTE_RENEW: return "renew";
   default: return "idle";
   }
 }
