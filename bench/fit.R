@@ -4,11 +4,11 @@
 # Each row is a session of its own in a control group with a limit of memory, where one can be made (Linux, as root);
 # where none can, option clutch.memory is the limit, and peers, which know no limit, are left out.
 #
-#   QUICK=1 Rscript bench/fit.R [--rows=fixed,ours,mixed,two,alone,cost,peers]
+#   QUICK=1 Rscript bench/fit.R [--rows=fixed,ours,mixed,two,alone,foreign,cores,idle,cost,peers]
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-rows <- strsplit(option("rows", "fixed,ours,mixed,two,alone,cost,peers"), ",")[[1L]]
+rows <- strsplit(option("rows", "fixed,ours,mixed,two,alone,foreign,cores,idle,cost,peers"), ",")[[1L]]
 n_tasks <- if (quick) 16L else 64L
 n_mixed <- if (quick) 60L else 500L
 
@@ -24,14 +24,18 @@ can_limit <- local({
 limit_is <- if (can_limit) "a control group" else "option clutch.memory"
 
 # What a session prints as `name=value`, and `kills`: by the system's killer. `n`: so many such sessions at once.
-session_with <- function(mb, lines, n = 1L) {
+# `beside`: lines of another script that runs in the same group, as often as `times` says.
+session_with <- function(mb, lines, n = 1L, beside = NULL, times = 0L) {
   lib <- sprintf(".libPaths(%s)", deparse1(.libPaths()))
   budget <- if (!can_limit) sprintf("options(clutch.memory = %.0f)", mb * 1e6)
-  scripts <- vapply(seq_len(n), function(k) {
+  script <- function(lines) {
     file <- tempfile(fileext = ".R")
-    writeLines(c(lib, "suppressPackageStartupMessages(library(clutch))", budget, lines), file)
+    writeLines(lines, file)
     file
-  }, "")
+  }
+  ours <- c(lib, "suppressPackageStartupMessages(library(clutch))", budget, lines)
+  scripts <- c(vapply(seq_len(n), function(k) script(ours), ""),
+               vapply(seq_len(times), function(k) script(c(sprintf("set.seed(%d)", k), beside)), ""))
   rscript <- shQuote(file.path(R.home("bin"), "Rscript"))
   runs <- paste(sprintf("%s --vanilla %s > %s.out 2>&1 &", rscript, scripts, scripts), collapse = "\n")
   group <- file.path("/sys/fs/cgroup/memory", basename(tempfile("clutch-")))
@@ -102,6 +106,80 @@ if ("mixed" %in% rows) {
 
 if ("two" %in% rows && can_limit)
   note("two sessions in 1200 MB", "8 nodes each", n_tasks, session_with(1200, map_of(8, case), 2L))
+
+# ---- programs of others that take memory and cores, and come and go ----
+
+# Seconds that its work takes, without the pauses.
+foreign <- c(
+  "work <- 0",
+  "for (k in 1:12) {",
+  "  Sys.sleep(runif(1, 0.1, 0.8))",
+  "  t <- proc.time()[[3]]",
+  "  x <- rep(1, 5e6)",
+  "  for (i in 1:20) s <- sum(sqrt(x[1:1e6]))",
+  "  work <- work + proc.time()[[3]] - t",
+  "  x <- NULL",
+  "  gc()",
+  "}",
+  "cat('work=', work, '\\n', sep = '')")
+if ("foreign" %in% rows) for (k in c(1L, 4L, 8L)) {
+  mb <- 900 + 90 * k # an R and its vector: what they have is none of ours
+  alone <- session_with(mb, "cat('seconds=0\\n')", beside = foreign, times = k)
+  polite <- c("options(clutch.polite = TRUE)", map_of(8, case))
+  r <- session_with(mb, polite, beside = foreign, times = k)
+  note(sprintf("200 MB each in %d MB, beside %d others", mb, k), "8 nodes, polite", n_tasks, r)
+  mean_of <- function(x) mean(as.numeric(x$work))
+  cat(sprintf("   the others ended: %d of %d; their work took %.2f s, alone %.2f s: %.2f times\n", length(r$work), k,
+              mean_of(r), mean_of(alone), mean_of(r) / mean_of(alone)))
+}
+
+# ---- cores as a budget ----
+
+# Tasks of so many seconds of one core, that use as many cores as they are given. The machine need not have these.
+run_cores <- function(cl, cores, work) {
+  f <- function(work) {
+    n <- task_resources()$cores
+    begin <- as.numeric(Sys.time())
+    Sys.sleep(work / n)
+    c(begin, as.numeric(Sys.time()), n)
+  }
+  s <- seconds(x <- cluster_map(cl, rep(work, length(cores)), f, .needs = list(cores = cores)))
+  x <- do.call(rbind, x)
+  at_once <- vapply(x[, 1L], function(t) sum(x[x[, 1L] <= t & t < x[, 2L], 3L]), 1)
+  list(seconds = s, most = max(at_once))
+}
+if ("cores" %in% rows) {
+  cl <- make_cluster(8, resources = list(cores = 8))
+  invisible(run_cores(cl, rep(1, 8), 0.01))
+  for (n in c(8, 9)) {
+    r <- run_cores(cl, rep(1, n), 1)
+    note(sprintf("%d equal tasks on 8 cores", n), sprintf("most cores in use: %g", r$most), n,
+         list(seconds = r$seconds, right = n))
+  }
+  stop_cluster(cl)
+  cl <- make_cluster(4, resources = list(cores = 4))
+  r <- run_cores(cl, rep(c(1, 2, 1, 2, 1), 8), 0.2)
+  note("24 tasks of 1 core, 16 of 2, on 4", sprintf("most cores in use: %g", r$most), 40L,
+       list(seconds = r$seconds, right = 40L))
+  stop_cluster(cl)
+}
+
+# ---- a cluster that has nothing to do ----
+
+# How often threads were woken, in `seconds`, of the session and of all that it has started.
+if ("idle" %in% rows && dir.exists("/proc/self/task")) {
+  idle <- session_with(2000, c(
+    "cl <- make_cluster(4)", "invisible(cluster_map(cl, 1:20, function(i) { x <- rep(1, 5e6); Sys.sleep(0.05) }))",
+    "pids <- c(Sys.getpid(), cluster_status(cl)$pid,",
+    "          as.integer(system(paste('pgrep -P', Sys.getpid()), intern = TRUE)))",
+    "woken <- function() sum(vapply(pids, function(p) {",
+    "  files <- Sys.glob(file.path('/proc', p, 'task', '*', 'status'))",
+    "  lines <- unlist(lapply(files, readLines))",
+    "  sum(as.numeric(sub('.*:', '', grep('^voluntary_ctxt_switches', lines, value = TRUE))))",
+    "}, 1))",
+    "Sys.sleep(3); before <- woken(); Sys.sleep(20); cat('woken=', woken() - before - 1, '\\n', sep = '')"))
+  cat("idle for 20 s: woken", idle$woken, "times\n")
+}
 
 # ---- one that does not fit alone ----
 
