@@ -180,6 +180,12 @@
 #'   has most fails, as does one that does not fit alone: with class `clutch_task_memory`. Of
 #'   several sessions of a user that share a limit one after the other has the right of way.
 #'
+#'   A node that has nothing to do then gives back what it can. What it has written to of the memory
+#'   that it had in common with others it cannot give back (some 25 MB, once R has collected
+#'   garbage there). So another node comes in its place, with what [cluster_setup()] and
+#'   [cluster_export()] have said, unless functions of package parallel have called it: what such a
+#'   call has left there may be wanted.
+#'
 #'   Only on Linux. Nodes that are no forks are not stopped, and those on other machines count for
 #'   nothing. Option `clutch.memory` of [clutch-options] sets another limit, or none.
 #' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].

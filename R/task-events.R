@@ -21,16 +21,17 @@ death_cause <- function(d, death) {
   cause_of_end(d$info, death$how)
 }
 
-# Hears what else compiled code has found out, perhaps while the session was elsewhere.
+# Hears what else compiled code has found out, perhaps while the session was elsewhere. Tells
+# whether nodes have ended to give back memory, and others are wanted in their places.
 hear_of_notes <- function(t) {
   notes <- .Call(ffi_tasks_notes, t$ptr)
-  if (is.null(notes)) return(invisible())
+  if (is.null(notes)) return(invisible(FALSE))
   if ("grown" %in% notes$kind) handles_now(t$info)
   is_of_host <- notes$kind %in% c("cut", "resume")
   for (k in which(!is_of_host)) tell_note(t, lapply(notes, `[[`, k))
   if (any(is_of_host)) tell_cuts(t, lapply(notes, `[`, is_of_host))
   if ("grown" %in% notes$kind) warn_of_growth(t)
-  if ("renew" %in% notes$kind) bring_back_idle(t)
+  invisible("renew" %in% notes$kind)
 }
 
 tell_note <- function(t, n) {

@@ -13,7 +13,7 @@ task_step <- function(t, job, seconds, known = Inf) {
   event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
   if (event == "unclear") manager$hear_of_ends(t)
   if (event == "deaths") hear_of_deaths(t)
-  if (event == "notes") hear_of_notes(t)
+  if (event == "notes" && hear_of_notes(t)) bring_back_idle(t)
   if (event == "relay") relay_unheard(t)
   if (event == "no_node") {
     if (bring_back_idle(t)) return("time_up")
@@ -33,7 +33,7 @@ bring_back_idle <- function(t) {
 # A thread may have seen some while this one was elsewhere: src/core/tasks/engine.h.
 hear_of_deaths <- function(t) {
   for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
-  hear_of_notes(t)
+  if (hear_of_notes(t)) bring_back_idle(t)
 }
 
 # For calls of package parallel. A node that the session has ended for what it did with a task is
@@ -48,8 +48,8 @@ ended_for_task <- function(node, i, is_needed = FALSE) {
   if (identical(d$pid, i$pid)) d$how
 }
 
-# For calls of package parallel, too: the node had ended to give back memory, and is there again. Not
-# where all have ended since nobody needed them.
+# For calls of package parallel, too: the node had ended to give back memory, and is there again.
+# Not where all have ended since nobody needed them.
 comes_back <- function(node) {
   info <- .subset2(node, "info")
   ended <- if (!is.null(info$tasks)) .Call(ffi_tasks_idle_nodes, info$tasks$ptr)

@@ -76,6 +76,10 @@ int clu_os_kill(clu_pid pid, int sig, int group) {
   return kill(group ? -(pid_t)pid : (pid_t)pid, sig) == 0 ? 0 : errno;
 }
 
+int clu_os_gives_way(clu_pid pid, int gives_way) {
+  return setpriority(PRIO_PROCESS, (id_t)pid, gives_way ? 19 : 0) == 0 ? 0 : errno;
+}
+
 /* ---- start ---- */
 
 #if defined(CLU_HAVE_VFORK)

@@ -316,6 +316,12 @@ int clu_os_kill(clu_pid pid, int sig, int group) {
   return err;
 }
 
+int clu_os_gives_way(clu_pid pid, int gives_way) {
+  (void)pid;
+  (void)gives_way;
+  return 0;
+}
+
 int clu_os_reap(clu_pid pid, int group, clu_exit *how) {
   child **at, *c;
   DWORD status = 0;

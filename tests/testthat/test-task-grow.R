@@ -258,7 +258,15 @@ test_that("a polite session does the same work", {
   expect_identical(cluster_map_int(cl, 1:200, function(i) i), 1:200)
   tasks <- lapply(1:5, function(i) cluster_submit_call(cl, identity, list(i)))
   expect_identical(unlist(collect_all(tasks)), 1:5)
+  nice <- function() unique(cluster_map_int(cl, 1:12, function(i) tools::psnice()))
+  mine <- tools::psnice()
+  if (!is.na(mine)) {
+    expect_identical(nice(), 19L)
+    expect_identical(tools::psnice(), mine)
+  }
   options(clutch.polite = NULL)
+  # only root may raise it
+  if (Sys.info()[["effective_user"]] == "root" && !is.na(mine)) expect_identical(nice(), 0L)
   expect_length(unique(pids_of(cl, 12)), 3L)
   options(clutch.polite = "yes")
   expect_error(cluster_map(cl, 1:3, identity), "clutch.polite", class = "clutch_argument")

@@ -13,7 +13,8 @@
  * Besides, a session may be polite (option clutch.polite): then no more of its nodes compute than
  * there are cores that others leave free. Linux tells for how long some process had to wait for a
  * core: where that is more than a tenth of the time, one node less may compute, and where it is
- * less than a fortieth, one more. Other systems tell the load.
+ * less than a fortieth, one more. Other systems tell the load. And those that compute have the
+ * lowest priority: others get a core at once.
  */
 #include "core/base/budget.h"
 
@@ -94,14 +95,27 @@ static int polite_most(clu_engine *t, uint64_t now) {
   return most > 1 ? most : 1;
 }
 
+void clu_task_node_give_way(const clu_task_node *at) {
+  clu_node *nd = at->node;
+  if (!nd || !clu_node_is_ready(nd) || !clu_node_clock_is_ours(nd) || clu_node_is_proxied(nd))
+    return;
+  /* who may not do that again stays as he is */
+  clu_os_gives_way(clu_node_pid(nd), at->engine->all->polite.cores > 0);
+}
+
+static void all_give_way(const clu_engines *all) {
+  for (clu_engine *t = all->first; t; t = t->next)
+    for (int i = 0; i < t->n; i++)
+      if (t->nodes[i].id) clu_task_node_give_way(&t->nodes[i]);
+}
+
 void clu_engines_set_polite(clu_engines *all, int polite) {
   struct clu_engines_polite *p = &all->polite;
   if (!polite == !p->cores) return;
   memset(p, 0, sizeof *p);
-  if (polite) {
-    p->cores = p->most = clu_os_cores();
-    return;
-  }
+  if (polite) p->cores = p->most = clu_os_cores();
+  all_give_way(all);
+  if (polite) return;
   for (clu_engine *t = all->first; t; t = t->next)
     if (!t->cores.budget) clu_sched_limit(t->sched, 0);
 }

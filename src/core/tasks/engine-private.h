@@ -163,6 +163,8 @@ uint64_t clu_engine_fit_due(const clu_engine *t);
 
 /* How many of `n` more nodes could compute, as far as is known: there may be fewer tokens. */
 int clu_engine_cores_for(clu_engine *t, int n);
+/* A node of a polite session gives way to other processes. */
+void clu_task_node_give_way(const clu_task_node *at);
 /* How many nodes of a session that is polite may compute from now on, of which so many do: of that
  * share of the last time (-1: not known) some process had to wait for a core, and the load is
  * `load` (-1: not known). */
