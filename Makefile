@@ -150,8 +150,8 @@ bench: build deps-bench
 	@rc=0; for f in $$(ls bench/*.R | grep -vE '/(_|(report|compare)[.])'); do \
 	  echo; echo "== $$f"; $(WITH_LIB) $(RSCRIPT) $$f || rc=1; done; exit $$rc
 
-# To be committed with what it found: about half an hour on two cores that do nothing else, six
-# minutes with QUICK=1.
+# To be committed with what it found: 25 minutes on two cores that do nothing else, without the
+# scripts that are measured by name (by_name in bench/report.R).
 # The others are measured in their newer versions, where Debian's are years old.
 report: build deps-bench deps-newer
 	@R_LIBS="$(CURDIR)/$(BUILD)/lib:$$(tools/deps.sh newer-library)$(if $(R_LIBS),:$(R_LIBS))" $(RSCRIPT) bench/report.R $(if $(ONLY),--only=$(ONLY))

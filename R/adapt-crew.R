@@ -15,13 +15,21 @@
 #' tells them to, and with the session, whatever ends it. Where R has threads before the fork, which
 #' a message tells, each worker is an R of its own start.
 #'
+#' @section On a cluster: With `cl` each worker is a task of that cluster, so \pkg{crew} and
+#'   \pkg{targets} get nodes of [hosts()], [slurm()] and of templates, too. Workers come when there
+#'   are tasks, and end when \pkg{crew} tells them to (`seconds_idle`): then the node is free, and a
+#'   cluster that grows shrinks. Nodes of other hosts connect to a port of the session: they have to
+#'   reach `host`, and `tls = crew::crew_tls(mode = "automatic")` encrypts what travels.
+#'
 #' Do not cancel a task in the moment in which you push it: \pkg{mirai} 2.7.3 forgets a cancellation
 #' that reaches a worker together with its task, whoever has started the worker. The task runs on
 #' then, and the controller's `wait()` waits for its end. `Sys.sleep(0.1)` before `cancel()` helps.
 #' @param name String: name of the controller. By default a random one.
-#' @param workers Number of workers, at most.
+#' @param workers Number of workers, at most. `NULL`: 1, or as many as `cl` may have nodes.
 #' @param ... More arguments of `crew::crew_controller_local()`, by name. `r_arguments` has no
 #'   effect.
+#' @param cl cluster of [make_cluster()] on whose nodes the workers run. `NULL`: on processes of
+#'   their own on this machine.
 #' @return Object of class `crew_class_controller`, whose launcher has class
 #'   `crew_class_launcher_clutch`.
 #' @section Errors:
@@ -45,12 +53,15 @@
 #'   controller$terminate()
 #' }
 #' @export
-crew_controller_clutch <- function(name = NULL, workers = 1L, ...) {
+crew_controller_clutch <- function(name = NULL, workers = NULL, ..., cl = NULL) {
   need_package("crew", "crew_controller_clutch()", "1.3.0")
+  if (!is.null(cl)) cl <- cluster_for_tasks(cl, "crew_controller_clutch()")
+  if (is.null(workers)) workers <- if (is.null(cl)) 1L else most_nodes(cl)
   args <- crew_arguments(name, workers, list(...))
   client <- do.call(crew::crew_client, args_for(args, crew::crew_client, "workers"))
   of_launcher <- crew::crew_class_launcher_local$public_methods$initialize
   launcher <- do.call(crew_launcher_class()$new, args_for(args, of_launcher))
+  launcher$cluster <- cl
   launcher$validate()
   parts <- list(client = client, launcher = launcher)
   controller <- do.call(crew::crew_controller, c(parts, args_for(args, crew::crew_controller)))
@@ -79,7 +90,7 @@ args_for <- function(args, fun, except = character()) {
   args[setdiff(intersect(names(args), names(formals(fun))), except)]
 }
 
-utils::globalVariables("private") # of R6
+utils::globalVariables(c("private", "self")) # of R6
 
 crew_launcher_class <- function() {
   if (is.null(the$crew_launcher)) {
@@ -87,7 +98,9 @@ crew_launcher_class <- function() {
       "crew_class_launcher_clutch",
       inherit = crew::crew_class_launcher_local,
       public = list(
+        cluster = NULL,
         launch_workers = function(call, n) {
+          if (!is.null(self$cluster)) return(launch_on_cluster(self$cluster, call, n))
           private$.log_prepare()
           name <- crew::crew_random_name()
           launch_workers(call, n, private$.log_stdout(name), private$.log_stderr(name))
@@ -125,6 +138,25 @@ worker_handle <- function(node) {
     is_alive = function() is_program_alive(node),
     signal = function(signal) tools::pskill(pid, signal),
     kill = function() tools::pskill(pid, tools::SIGKILL)
+  )
+  structure(list2env(handle, parent = emptyenv()), class = c("clutch_worker", "process"))
+}
+
+# A worker that is a task ends with its connection by itself, and not by a signal: the node stays.
+launch_on_cluster <- function(cl, call, n) {
+  code <- str2lang(call)
+  code$settings$autoexit <- NA
+  code <- paste(deparse(code, width.cutoff = 500L), collapse = "\n")
+  lapply(start_as_tasks(cl, rep(code, n), run_worker, "crew's worker", retries = 0), task_handle)
+}
+
+# `the$crew` does not know it: when nothing refers to the handle the task is given up.
+task_handle <- function(task) {
+  handle <- list(
+    get_pid = function() NA_integer_,
+    is_alive = function() count_open(list(task)) > 0L,
+    signal = function(signal) end_tasks(list(task)),
+    kill = function() end_tasks(list(task))
   )
   structure(list2env(handle, parent = emptyenv()), class = c("clutch_worker", "process"))
 }

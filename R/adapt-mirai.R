@@ -3,7 +3,9 @@
 #
 # nanonext starts threads when it is loaded, so it is loaded after the fork.
 #
-# the$daemons: by compute profile, the programs that were started.
+# Daemons on a cluster are tasks of it: see adapt-tasks.R.
+#
+# the$daemons: by compute profile, the programs or tasks that were started.
 
 #' Daemons of package mirai that are replaced when they die
 #'
@@ -34,9 +36,23 @@
 #' \pkg{mirai} 2.7.3 forgets a cancellation that reaches a daemon together with its task, whoever
 #' has started the daemon. `Sys.sleep(0.1)` before `stop_mirai()` helps.
 #'
+#' @section On a cluster: With a cluster as `n` each of its nodes runs a daemon, as a task of the
+#'   cluster. So whatever builds on \pkg{mirai} gets nodes of [hosts()], [slurm()] and of templates,
+#'   too.
+#'   * A cluster that grows is asked for all nodes that it may have: tasks of \pkg{mirai} are done
+#'     as soon as the first is there. Daemons with `idletime` end when they have nothing to do, and
+#'     then the cluster shrinks.
+#'   * A node that dies is replaced as with other tasks, see [cluster_submit()], and runs a daemon
+#'     again.
+#'   * The nodes are busy for all else until `mirai::daemons(0)`. What waits at them comes before.
+#'   * Nodes of this machine connect by a socket in the session's temporary folder. Those of other
+#'     hosts connect to a port of the session, by TLS: `url = mirai::host_url(tls = TRUE)`. They
+#'     have to reach that, and \pkg{mirai} has to be installed there.
+#'
 #' In a profile, which nodes read, too, `mirai_daemons()` starts daemons in the session only. In a
 #' node or fork server that is starting it says so and returns `FALSE`.
-#' @param n Number of daemons. 0 or `NULL`: ends them, as `mirai::daemons()` does.
+#' @param n Number of daemons, or a cluster of [make_cluster()]. 0 or `NULL`: ends them, as
+#'   `mirai::daemons()` does.
 #' @param url String: where \pkg{mirai} listens. By default a socket of its own, see above.
 #' @param dispatcher `TRUE` or `FALSE`: whether tasks wait in the session until a daemon is free.
 #' @param ... More arguments of `mirai::daemons()` and `mirai::daemon()` by name, such as `seed`,
@@ -60,6 +76,12 @@
 #'   squares <- mirai::mirai_map(1:4, function(i) i^2)
 #'   print(squares[.flat])
 #'   mirai::daemons(0)
+#'
+#'   cl <- make_cluster(2)
+#'   mirai_daemons(cl)
+#'   print(mirai::mirai_map(1:4, function(i) Sys.getpid())[.flat])
+#'   mirai::daemons(0)
+#'   stop_cluster(cl)
 #' }
 #' @export
 mirai_daemons <- function(n, url = NULL, dispatcher = TRUE, ..., .compute = NULL) {
@@ -72,14 +94,21 @@ mirai_daemons <- function(n, url = NULL, dispatcher = TRUE, ..., .compute = NULL
   check_daemon_options(...names())
   ends <- is.null(n) || (is.numeric(n) && identical(as.double(n), 0))
   if (ends) return(reset_daemons(n, .compute))
-  check_daemon_count(n)
-  if (is.null(url)) url <- private_url()
+  cl <- if (inherits(n, "cluster")) cluster_for_tasks(n, "mirai_daemons()")
+  if (is.null(cl)) check_daemon_count(n)
+  if (is.null(url)) {
+    url <- if (is.null(cl) || is_all_here(cl)) private_url() else mirai::host_url(TRUE)
+  }
   value <- mirai::daemons(url = url, dispatcher = dispatcher, ..., .compute = .compute)
   profile <- class(value)[[2L]]
   end_daemons(profile) # of the daemons before
   is_up <- FALSE
   on.exit(if (!is_up) reset_daemons(0, profile))
-  if (.Platform$OS.type == "unix") {
+  if (!is.null(cl)) {
+    code <- vapply(daemon_calls(most_nodes(cl), profile), without_signal, "", USE.NAMES = FALSE)
+    the$daemons[[profile]] <- start_as_tasks(cl, code, run_daemon, "mirai::daemon()")
+    n <- length(cl)
+  } else if (.Platform$OS.type == "unix") {
     code <- daemon_calls(n, profile)
     the$daemons[[profile]] <- start_programs(code, run_daemon, keep = TRUE, load = "cli")
   } else {
@@ -118,13 +147,20 @@ daemon_calls <- function(n, profile) {
   gsub("'\\''", "'", substr(quoted, 2L, nchar(quoted) - 1L), fixed = TRUE)
 }
 
+# A daemon that is a task ends with its connection by itself, and not by a signal: the node stays.
+without_signal <- function(code) {
+  call <- str2lang(code)
+  if (is.null(call$autoexit)) call$autoexit <- NA
+  paste(deparse(call, width.cutoff = 500L), collapse = "\n")
+}
+
 await_daemons <- function(n, profile, end) {
   pause <- 0.001
   while (mirai::status(.compute = profile)$connections < n) {
     Sys.sleep(pause)
     pause <- min(2 * pause, 0.02)
-    programs <- the$daemons[[profile]]
-    if (!is.null(programs) && live_programs(programs) < n) {
+    started <- the$daemons[[profile]]
+    if (!is.null(started) && count_started(started) < n) {
       throw("start", "a daemon has ended while it started; what it printed says why")
     }
     if (clock() > end) throw("start", "the daemons did not connect within 120 seconds")
@@ -138,10 +174,14 @@ reset_daemons <- function(n, profile) {
 }
 
 end_daemons <- function(profile) {
-  programs <- the$daemons[[profile]]
+  started <- the$daemons[[profile]]
   the$daemons[[profile]] <- NULL
-  if (!is.null(programs)) stop_programs(programs)
+  if (!is.null(started)) end_started(started)
 }
+
+# They are programs, or tasks.
+count_started <- function(x) if (is.environment(x)) live_programs(x) else count_open(x)
+end_started <- function(x) if (is.environment(x)) stop_programs(x) else end_tasks(x)
 
 # ---- in the node ----
 

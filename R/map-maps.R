@@ -42,7 +42,8 @@
 #'   waits at each node. Where elements take little time, many travel together: some 8 milliseconds
 #'   of work, by the times measured so far. What waits at a node goes to another that is idle.
 #' @section Guarantees: An element is started at most once, or with `.retries = k` at most `k + 1`
-#'   times, each time on another node if there is one. It is retried when its node has died, not
+#'   times, each time on another node if there is one; on this machine also on the node that has
+#'   come in place of the dead one, if no other is free. It is retried when its node has died, not
 #'   when the function has failed or its time was up. An element that was with a node and not begun
 #'   when that died was not started. Starts that Slurm has ended are not counted, see [slurm()].
 #'

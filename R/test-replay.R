@@ -149,8 +149,9 @@ replay_crash <- function(r, f, how) {
   if (!f$started) multi$start_file(f$name)
   test <- if (f$is_in_test) f$test
   said <- if (length(f$tail)) paste(c("", "It had printed:", f$tail), collapse = "\n") else ""
-  result <- testthat::expectation("error", paste0("R did not come back from this test file: ", how,
-                                                  ".", said))
+  # expectation() of testthat 3.3 signals it, too
+  text <- paste0("R did not come back from this test file: ", how, ".", said)
+  result <- testthat::new_expectation("error", text)
   result$test <- if (is.null(test)) "(code run outside of `test_that()`)" else test
   multi$add_result(multi$.context, test, result)
   if (f$is_in_test) {

@@ -1,7 +1,7 @@
 # make report: runs the measurements of bench/, each in an R of its own, and writes bench/report/README.md from the
 # tables that they leave there and in vignettes/report/. What the report says about which table is in bench/_sections.R.
 #
-#   Rscript bench/report.R                     all
+#   Rscript bench/report.R                     all but those that take long, see `by_name`
 #   Rscript bench/report.R --only=startup,tasks   these anew; of the others the figures that are there
 #   Rscript bench/report.R --render            nothing is run, the text is written anew
 #   QUICK=1                                    fewer repetitions and sizes
@@ -16,7 +16,10 @@ suppressPackageStartupMessages(library(clutch))
 
 scripts <- c("startup", "starting", "roundtrip", "sockets", "latency", "stacks", "observers", "tasks", "tiny", "hosts",
     "promises", "futures", "foreach", "daemons", "work-on-a-node", "faults", "memory", "journal", "outlive", "broadcast", "data", "recovery",
-    "profile", "peers", "busy", "work", "models")
+    "profile", "peers", "busy", "work", "models", "fit")
+# These take longer than three minutes each. They are measured by name only: what does not change from one release to the
+# next need not be measured for each. The report says when each was.
+by_name <- c("observers", "work-on-a-node", "data", "peers", "work", "fit")
 # What a script writes begins with its name; but for these
 also <- c(roundtrip = "payload")
 # The files of a script in these folders: those that no script with a longer name has written
@@ -130,14 +133,14 @@ this_machine <- function() {
 only <- strsplit(option("only", ""), ",")[[1L]]
 if (length(bad <- setdiff(only, scripts))) stop("no such script: ", toString(bad), "; there are ", toString(scripts),
     call. = FALSE)
-chosen <- if ("--render" %in% commandArgs(TRUE)) character() else if (length(only)) only else scripts
+chosen <- if ("--render" %in% commandArgs(TRUE)) character() else if (length(only)) only else setdiff(scripts, by_name)
 runs <- if (file.exists(runs_file)) utils::read.csv(runs_file, stringsAsFactors = FALSE)
 if (!is.null(runs) && is.null(runs$absent)) runs$absent <- character(nrow(runs))
 if (length(chosen)) {
   utils::write.csv(this_machine(), machine_file, row.names = FALSE)
   for (script in chosen) {
     now <- run(script, as.numeric(option("limit", "900")))
-    runs <- rbind(runs[runs$script != script, names(now)], now)
+    runs <- rbind(runs[runs$script != script & runs$script %in% scripts, names(now)], now)
     runs <- runs[order(match(runs$script, scripts)), ]
     utils::write.csv(runs, runs_file, row.names = FALSE)
   }
@@ -211,6 +214,7 @@ lines <- c(
   "Written by `make report`, which runs the scripts of `bench/` and makes this page from their tables, all figures in",
   "sentences included. Figures are medians with the least and the greatest in brackets; every comparison is of one run,",
   "in which the contenders take turns.",
+  "Those that take longer than three minutes are measured by name (`make report ONLY=`), all others together.",
   "What the background texts report was measured on other machines, and stands in a column of its own.", "",
   if (any(runs$quick)) c("**QUICK=1: with fewer repetitions and sizes than a full report has.**", ""),
   if (any(runs$status != 0L)) c(sprintf("**Failed: %s.**", paste0("`bench/", runs$script[runs$status != 0L], ".R`",
@@ -224,7 +228,8 @@ lines <- c(
   markdown(data.frame(script = paste0("`bench/", runs$script, ".R`"), "began (UTC)" = runs$began, seconds = runs$seconds,
                       "exit status" = runs$status, check.names = FALSE)),
   # what was run in pieces (--add) has no time of its own
-  "", sprintf("Together %.1f minutes.", sum(runs$seconds, na.rm = TRUE) / 60))
+  "", sprintf("Together %.1f minutes, without those that are measured by name.",
+              sum(runs$seconds[!runs$script %in% by_name], na.rm = TRUE) / 60))
 writeLines(lines, report("README.md"))
 if (system2(file.path(R.home("bin"), "Rscript"), "tools/readme-figures.R") != 0L) faults <- c(faults, "the figures of README.md")
 cat("written:", report("README.md"), sprintf("(%.1f minutes)\n", sum(runs$seconds[runs$script %in% chosen]) / 60))

@@ -143,6 +143,15 @@ TEST(a_retry_avoids_its_node_where_there_is_another) {
   sched.up = 1;
   CHECK_INT_EQ(clu_policy_avoid(&sched, &job, 0), -1);
   CHECK(clu_policy_job_for(&sched, 0) == &job);
+  /* who has nothing to do leaves it to another one that has nothing to do, and to no other */
+  sched.up = 2;
+  clu_list_init(&sched.idle);
+  nodes[0].readiness = CLU_IDLE;
+  clu_list_push_back(&sched.idle, &nodes[0].ready);
+  CHECK_INT_EQ(clu_policy_avoid(&sched, &job, 0), -1);
+  nodes[1].readiness = CLU_IDLE;
+  clu_list_push_back(&sched.idle, &nodes[1].ready);
+  CHECK_INT_EQ(clu_policy_avoid(&sched, &job, 0), 0);
   clu_pending_fini(&job.pending);
 }
 

@@ -61,6 +61,7 @@ TEST(a_retry_goes_to_another_node_where_there_is_one) {
   clu_sched_node_lost(s, 0, 0, 1);
   w[0] = 0;
   clu_sched_node_up(s, 0, &w[0]);
+  clu_sched_node_apart(s, 0); /* of another machine: it may be that which kills */
   clu_sched_node_drain(s, 1, 1);
   CHECK(next_is(s, 0, CLU_ACT_NONE)); /* the other one is there, but not ready */
   clu_sched_node_drain(s, 1, 0);
@@ -293,7 +294,8 @@ TEST(without_nodes_what_waits_can_be_ended) {
   clu_sched_free(s);
 }
 
-TEST(a_retry_that_must_not_go_back_is_not_taken_from_its_node_for_that) {
+/* `apart`: the nodes are of another machine. */
+static void retry_behind_another(int apart) {
   clu_sched *s = clu_sched_new(1000);
   clu_claim w[2] = {0, 0};
   clu_job *j = job(s, 1, 2, 1, 0);
@@ -307,8 +309,16 @@ TEST(a_retry_that_must_not_go_back_is_not_taken_from_its_node_for_that) {
   CHECK(sends(s, 1, 0, 1, 2) && act.job == j); /* behind the other's */
   w[0] = 0;
   clu_sched_node_up(s, 0, &w[0]);
+  if (apart) clu_sched_node_apart(s, 0);
+  if (apart) CHECK(next_is(s, 0, CLU_ACT_NONE));
+  if (!apart) CHECK(sends(s, 0, 0, 1, 2) && act.job == j && act.attempt == 2);
   CHECK(next_is(s, 0, CLU_ACT_NONE));
   clu_sched_free(s);
+}
+
+TEST(a_retry_that_must_not_go_back_is_not_taken_from_its_node_for_that) { retry_behind_another(1); }
+TEST(a_retry_does_not_wait_behind_others_while_its_node_has_nothing_to_do) {
+  retry_behind_another(0);
 }
 
 /* R code runs while tasks are serialized: anything may have been given up meanwhile. */

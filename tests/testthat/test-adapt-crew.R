@@ -95,6 +95,47 @@ test_that("where nodes cannot be forked each worker is an R of its own", {
   expect_true(eventually(!length(processes_of(s))))
 })
 
+test_that("workers are tasks of a cluster, which are there while there is work", {
+  s <- crew_script("
+    cl <- make_cluster(2)
+    x <- crew_controller_clutch(cl = cl, seconds_idle = 0.5)
+    x$start()
+    cat('workers=', x$launcher$workers, '\\n', sep = '')
+    pids <- c()
+    for (again in 1:5) { # crew loses a task now and then on a busy machine
+      for (i in 1:6) x$push({ Sys.sleep(0.2); Sys.getpid() })
+      x$wait(mode = 'all', seconds_timeout = 20)
+      pids <- c(pids, unlist(x$collect()$result))
+      if (length(unique(pids)) == 2L) break
+    }
+    cat('nodes=', setequal(pids, cluster_status(cl)$pid), '\\n', sep = '')
+    end <- Sys.time() + 20
+    is_free <- function() all(cluster_status(cl)$state == 'idle')
+    while (!is_free() && Sys.time() < end) { x$scale(); Sys.sleep(0.1) }
+    cat('free=', is_free(), '\\n', sep = '')
+    x$push(tools::pskill(Sys.getpid(), 9))
+    x$wait(seconds_timeout = 60)
+    cat('status=', x$pop()$status, '\\n', sep = '')
+    x$push('again')
+    x$wait(seconds_timeout = 60)
+    cat('after=', x$pop()$result[[1]], '\\n', sep = '')
+    x$terminate()
+    cat('map=', sum(unlist(cluster_map(cl, 1:4, identity))), '\\n', sep = '')
+    stop_cluster(cl)
+    e <- tryCatch(crew_controller_clutch(cl = cl), error = function(e) class(e)[[1]])
+    cat('stopped=', e, '\\n', sep = '')
+  ")
+  expect_true(said(s, "^stopped=|^Error|halted", 120))
+  expect_identical(value_of(s, "workers"), "2")
+  expect_identical(value_of(s, "nodes"), "TRUE")
+  expect_identical(value_of(s, "free"), "TRUE")
+  expect_identical(value_of(s, "status"), "crash")
+  expect_identical(value_of(s, "after"), "again")
+  expect_identical(value_of(s, "map"), "10")
+  expect_identical(value_of(s, "stopped"), "clutch_stopped")
+  expect_true(eventually(!length(processes_of(s))))
+})
+
 test_that("workers end with the session", {
   s <- crew_script("
     x <- crew_controller_clutch(workers = 2)

@@ -337,3 +337,66 @@ test_that("a daemon that dies again and again is replaced as often", {
     expect_true(eventually(identical(mirai::mirai(1 + 1, .timeout = 60000)[], 2)))
   })
 })
+
+test_that("on a cluster each node runs a daemon, and is a node again afterwards", {
+  skip_without_mirai()
+  cl <- make_cluster(2)
+  on.exit({
+    mirai::daemons(0)
+    stop_cluster(cl)
+  })
+  before <- pids(cl)
+  value <- mirai_daemons(cl)
+  expect_s3_class(value, "miraiDaemons")
+  expect_identical(connections(), 2L)
+  expect_setequal(daemon_pids(2L), before)
+  expect_identical(cluster_status(cl)$state, c("busy", "busy"))
+  # another one takes the place of one that dies, at the next call of this package
+  expect_s3_class(mirai::call_mirai(mirai::mirai(tools::pskill(Sys.getpid(), 9L)))$data, "errorValue")
+  expect_true(eventually({
+    collect_any(clutch:::the$daemons[["default"]], timeout = 0.1, otherwise = NULL)
+    connections() == 2L
+  }))
+  expect_length(setdiff(daemon_pids(2L), before), 1L)
+  expect_false(mirai_daemons(0))
+  expect_true(eventually(all(cluster_status(cl)$state == "idle")))
+  now <- pids(cl)
+  expect_identical(cluster_map_int(cl, 1:8, function(i) i), 1:8)
+  expect_identical(pids(cl), now) # nobody was killed
+})
+
+test_that("a cluster that grows runs daemons while there are tasks, and shrinks", {
+  skip_without_mirai()
+  cl <- make_cluster(c(1, 3), idle = 0.5)
+  on.exit({
+    mirai::daemons(0)
+    stop_cluster(cl)
+  })
+  mirai_daemons(cl, idletime = 1000)
+  expect_true(eventually(connections() == 3L))
+  expect_true(eventually(sum(cluster_status(cl)$state == "idle") == 1L && connections() == 0L, 20))
+})
+
+test_that("daemons are on other hosts, by TLS", {
+  skip_without_mirai()
+  hosts <- hosts_or_skip(c("alpha", "beta"))
+  on.exit(stop_hosts(hosts))
+  cl <- make_cluster(hosts(c("alpha", "beta"), 1, ssh = c("ssh", "-F", hosts$config)))
+  on.exit({
+    mirai::daemons(0)
+    stop_cluster(cl)
+  }, add = TRUE, after = FALSE)
+  mirai_daemons(cl, url = sprintf("tls+tcp://%s:0", hosts$here))
+  expect_setequal(daemon_pids(2L), cluster_status(cl)$pid)
+})
+
+test_that("a cluster that is of no use is said so", {
+  skip_without_mirai()
+  cl <- parallel::makeCluster(1)
+  on.exit(parallel::stopCluster(cl))
+  expect_error(mirai_daemons(cl), "make_cluster", class = "clutch_argument")
+  ours <- make_cluster(1)
+  stop_cluster(ours)
+  expect_error(mirai_daemons(ours), class = "clutch_stopped")
+  expect_false(mirai::daemons_set())
+})

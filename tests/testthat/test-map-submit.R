@@ -547,3 +547,23 @@ test_that("what was sent for a task is not kept until its value is collected", {
   expect_identical(weight(), 0)
   expect_identical(collect(task), 100000L)
 })
+
+test_that("a task that is tried again does not wait while the node that has come has nothing to do", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  go <- tempfile()
+  wait <- function(go) {
+    while (!file.exists(go)) Sys.sleep(0.01)
+    Sys.getpid()
+  }
+  tasks <- lapply(1:2, function(i) cluster_submit_call(cl, wait, list(go), .retries = 1))
+  expect_true(eventually(all(cluster_status(cl)$state == "busy")))
+  tools::pskill(pids(cl)[[1L]], 9L)
+  expect_true(eventually({
+    collect_any(tasks, timeout = 0.1, otherwise = NULL)
+    all(cluster_status(cl)$state == "busy")
+  }))
+  file.create(go)
+  expect_setequal(unlist(collect_all(tasks)), pids(cl))
+  unlink(go)
+})

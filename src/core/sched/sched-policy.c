@@ -122,6 +122,21 @@ int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node) {
   return 0;
 }
 
+static int is_free_for(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
+  if (nd->cut || !clu_policy_may_do(j, nd->index)) return 0;
+  return j->group->asks == CLU_ASKS_NOTHING || clu_policy_host_could(s, j, nd);
+}
+
+int clu_policy_bars(const clu_sched *s, const clu_job *j, int node) {
+  const clu_sched_node *nd = clu_sched_find_node(s, node);
+  if (!nd || nd->apart || nd->readiness != CLU_IDLE) return clu_policy_others_may(s, j, node);
+  for (clu_link *at = clu_list_first(&s->idle); at; at = clu_list_next(&s->idle, at)) {
+    const clu_sched_node *other = CLU_LIST_MEMBER(at, clu_sched_node, ready);
+    if (other != nd && is_free_for(s, j, other)) return 1;
+  }
+  return 0;
+}
+
 int clu_policy_has_for(const clu_sched *s, const clu_job *j, int node) {
   return clu_pending_has_plain(&j->pending) ||
          clu_pending_has(&j->pending, clu_policy_avoid(s, j, node));
@@ -163,7 +178,7 @@ int clu_policy_may_steal(const clu_sched *s, const clu_sched_node *from, int to)
     if (nd && s->waiting_asks &&
         clu_ledger_keeps_cores(s->ledger, clu_sched_host_of(s, nd), b->job->id))
       continue;
-    if (b->attempt == 1 || b->last != to || !clu_policy_others_may(s, b->job, to)) return 1;
+    if (b->attempt == 1 || b->last != to || !clu_policy_bars(s, b->job, to)) return 1;
   }
   return 0;
 }

@@ -33,11 +33,14 @@ int clu_policy_fits(const clu_sched *s, const clu_job *j, const clu_sched_node *
 /* Tells whether another node than `node` is there and can be reached that may do it; -1: whether
  * any is there. */
 int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node);
+/* Tells whether a retry must not come back to `node`, or to what has taken its place: another node
+ * may do it. A new process on this machine is as good as another node: where it has nothing to do,
+ * and no other has, either, the retry does not wait behind what others are at. */
+int clu_policy_bars(const clu_sched *s, const clu_job *j, int node);
 /* Says what clu_pending_take() is to leave alone for `node`: `node` itself when retries must not
  * come back to it; -1: nothing. */
 static inline int clu_policy_avoid(const clu_sched *s, const clu_job *j, int node) {
-  return clu_pending_first_avoids(&j->pending) == node && clu_policy_others_may(s, j, node) ? node
-                                                                                            : -1;
+  return clu_pending_first_avoids(&j->pending) == node && clu_policy_bars(s, j, node) ? node : -1;
 }
 /* Tells whether it has a task that waits and that `node`, which may do it, may get. */
 int clu_policy_has_for(const clu_sched *s, const clu_job *j, int node);

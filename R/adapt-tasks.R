@@ -1,0 +1,43 @@
+# Programs of other packages that are tasks of a cluster: each keeps a node until it ends. They
+# connect to the session by what their package has for that.
+
+cluster_for_tasks <- function(cl, what) {
+  if (is.null(cl) || !inherits(cl, "clutch_cluster")) {
+    throw("argument", sprintf("%s takes a cluster that was made by make_cluster()", what))
+  }
+  check_cluster(cl)
+  tasks_of(cl) # an error where it knows no tasks, or was stopped
+  cl
+}
+
+# Tells whether all nodes are processes of this machine.
+is_all_here <- function(cl) {
+  info <- info_of(cl)
+  is.null(info$remote) && all(vapply(unique(info$hosts), is_this_machine, NA))
+}
+
+# `code`: of each a line of R; `run(code, again)`: a function of this package, as of
+# start_programs(). One that dies is begun again by another node, `retries` times.
+start_as_tasks <- function(cl, code, run, label, retries = 1000) {
+  lapply(code, function(line) {
+    cluster_submit_call(cl, run_as_task, list(run, line), .relay = "none", .label = label,
+                        .retries = retries, .globals = FALSE)
+  })
+}
+
+# In the node. Its value is that of nobody.
+run_as_task <- function(run, code) {
+  run(code, task_attempt() - 1L)
+  NULL
+}
+
+# So many have not ended.
+count_open <- function(tasks) sum(!vapply(tasks, resolved, NA))
+
+# They end by themselves once they are told to by their package. `grace`: seconds.
+end_tasks <- function(tasks, grace = 1) {
+  end <- clock() + grace
+  while (count_open(tasks) > 0L && clock() < end) Sys.sleep(0.01)
+  for (task in tasks) cancel(task)
+  invisible()
+}
