@@ -17,9 +17,9 @@ suppressPackageStartupMessages(library(clutch))
 scripts <- c("startup", "starting", "roundtrip", "sockets", "latency", "stacks", "observers", "tasks", "tiny", "hosts",
     "promises", "futures", "foreach", "daemons", "work-on-a-node", "faults", "memory", "journal", "outlive", "broadcast", "data", "recovery",
     "profile", "peers", "busy", "work", "models", "fit")
-# These take longer than three minutes each. They are measured by name only: what does not change from one release to the
+# These take minutes each, or need what takes long to install. They are measured by name only: what does not change from one release to the
 # next need not be measured for each. The report says when each was.
-by_name <- c("observers", "work-on-a-node", "data", "peers", "work", "fit")
+by_name <- c("observers", "work-on-a-node", "data", "peers", "busy", "work", "models", "fit")
 # What a script writes begins with its name; but for these
 also <- c(roundtrip = "payload")
 # The files of a script in these folders: those that no script with a longer name has written
@@ -214,7 +214,7 @@ lines <- c(
   "Written by `make report`, which runs the scripts of `bench/` and makes this page from their tables, all figures in",
   "sentences included. Figures are medians with the least and the greatest in brackets; every comparison is of one run,",
   "in which the contenders take turns.",
-  "Those that take longer than three minutes are measured by name (`make report ONLY=`), all others together.",
+  "Those that take long are measured by name (`make report ONLY=`), all others together.",
   "What the background texts report was measured on other machines, and stands in a column of its own.", "",
   if (any(runs$quick)) c("**QUICK=1: with fewer repetitions and sizes than a full report has.**", ""),
   if (any(runs$status != 0L)) c(sprintf("**Failed: %s.**", paste0("`bench/", runs$script[runs$status != 0L], ".R`",

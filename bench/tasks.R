@@ -138,7 +138,7 @@ method("tasks",
 # ---- the scheduler alone ----
 exe <- tempfile("scheduler-")
 cc <- system2(file.path(R.home("bin"), "R"), c("CMD", "config", "CC"), stdout = TRUE)
-if (system(paste(cc, "-O2 -Isrc -o", exe, "bench/scheduler.c src/core/sched/*.c src/core/base/err.c")) != 0L) stop("bench/scheduler.c cannot be compiled")
+if (system(paste(cc, "-O2 -Isrc -o", exe, "bench/scheduler.c src/core/sched/*.c src/core/base/err.c -lm")) != 0L) stop("bench/scheduler.c cannot be compiled")
 sizes <- c(10, 100, 1000, 10000)
 cost <- vapply(sizes, function(n) stats::median(vapply(1:5, function(i) as.numeric(system2(exe, sprintf("%.0f", c(n, 1e6 / k, 1)), stdout = TRUE)), 1)), 1)
 cat("\nthe scheduler alone, nanoseconds a task\n")

@@ -116,3 +116,12 @@ example_events <- function(t, start, state, cluster, node) {
                text = "element 17 is tried again, 1 of 3 times")
   )
 }
+
+# The program; `lib`: a library that has to have package chromote.
+chromium_or_skip <- function(lib) {
+  testthat::skip_if_not(nzchar(lib) && dir.exists(file.path(lib, "chromote")), "needs chromote")
+  found <- Sys.which(c("chromium", "chromium-browser", "google-chrome", "chrome"))
+  found <- found[nzchar(found)]
+  testthat::skip_if_not(length(found) > 0L, "needs Chromium")
+  found[[1L]]
+}

@@ -352,7 +352,8 @@ test_that("on a cluster each node runs a daemon, and is a node again afterwards"
   expect_setequal(daemon_pids(2L), before)
   expect_identical(cluster_status(cl)$state, c("busy", "busy"))
   # another one takes the place of one that dies, at the next call of this package
-  expect_s3_class(mirai::call_mirai(mirai::mirai(tools::pskill(Sys.getpid(), 9L)))$data, "errorValue")
+  lost <- mirai::mirai(tools::pskill(Sys.getpid(), 9L))
+  expect_s3_class(mirai::call_mirai(lost)$data, "errorValue")
   expect_true(eventually({
     collect_any(clutch:::the$daemons[["default"]], timeout = 0.1, otherwise = NULL)
     connections() == 2L

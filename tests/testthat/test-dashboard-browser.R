@@ -3,11 +3,8 @@
 test_that("the page shows what the snapshot says", {
   skip_if_not_installed("httpuv")
   lib <- Sys.getenv("CLUTCH_NEWER_LIB")
-  skip_if_not(nzchar(lib) && dir.exists(file.path(lib, "chromote")), "needs chromote")
-  chromium <- Sys.which(c("chromium", "chromium-browser", "google-chrome", "chrome"))
-  chromium <- chromium[nzchar(chromium)]
-  skip_if_not(length(chromium) > 0L, "needs Chromium")
-  s <- start_script(fixture = "dashboard-browser", lib = lib, chromium = chromium[[1L]],
+  chromium <- chromium_or_skip(lib)
+  s <- start_script(fixture = "dashboard-browser", lib = lib, chromium = chromium,
                     helper = normalizePath("helper-view.R"),
                     questions = file.path(fixtures, "dashboard-browser.js"),
                     shots = Sys.getenv("CLUTCH_SCREENSHOTS"))

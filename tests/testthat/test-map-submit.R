@@ -548,7 +548,7 @@ test_that("what was sent for a task is not kept until its value is collected", {
   expect_identical(collect(task), 100000L)
 })
 
-test_that("a task that is tried again does not wait while the node that has come has nothing to do", {
+test_that("a task that is tried again does not wait while its new node has nothing to do", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
   go <- tempfile()
