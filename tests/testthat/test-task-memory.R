@@ -3,12 +3,13 @@
 
 needs("proc")
 
-# Grows by 5 MB at a time, as slowly as it can be watched; has it until `file` is there.
+# Grows by 5 MB at a time, so slowly that a session sees it in time which gets no processor for some
+# tenths of a second; has it until `file` is there.
 grow <- function(mb, file = NULL) {
   x <- list()
   while (5 * length(x) < mb) {
     x[[length(x) + 1L]] <- rep(1, 5e6 / 8)
-    Sys.sleep(0.01)
+    Sys.sleep(0.03)
   }
   while (!is.null(file) && !file.exists(file)) Sys.sleep(0.01)
   5 * length(x)
