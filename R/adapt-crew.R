@@ -142,11 +142,11 @@ worker_handle <- function(node) {
   structure(list2env(handle, parent = emptyenv()), class = c("clutch_worker", "process"))
 }
 
-# A worker that is a task ends with its connection by itself, and not by a signal: the node stays.
 launch_on_cluster <- function(cl, call, n) {
-  code <- str2lang(call)
-  code$settings$autoexit <- NA
-  code <- paste(deparse(code, width.cutoff = 500L), collapse = "\n")
+  code <- changed_code(call, function(call) {
+    call$settings$autoexit <- NA
+    call
+  })
   lapply(start_as_tasks(cl, rep(code, n), run_worker, "crew's worker", retries = 0), task_handle)
 }
 

@@ -97,7 +97,7 @@ mirai_daemons <- function(n, url = NULL, dispatcher = TRUE, ..., .compute = NULL
   cl <- if (inherits(n, "cluster")) cluster_for_tasks(n, "mirai_daemons()")
   if (is.null(cl)) check_daemon_count(n)
   if (is.null(url)) {
-    url <- if (is.null(cl) || is_all_here(cl)) private_url() else mirai::host_url(TRUE)
+    url <- if (is.null(cl) || is_all_here(cl)) private_url() else mirai::host_url(tls = TRUE)
   }
   value <- mirai::daemons(url = url, dispatcher = dispatcher, ..., .compute = .compute)
   profile <- class(value)[[2L]]
@@ -105,7 +105,7 @@ mirai_daemons <- function(n, url = NULL, dispatcher = TRUE, ..., .compute = NULL
   is_up <- FALSE
   on.exit(if (!is_up) reset_daemons(0, profile))
   if (!is.null(cl)) {
-    code <- vapply(daemon_calls(most_nodes(cl), profile), without_signal, "", USE.NAMES = FALSE)
+    code <- lapply(daemon_calls(most_nodes(cl), profile), changed_code, without_signal)
     the$daemons[[profile]] <- start_as_tasks(cl, code, run_daemon, "mirai::daemon()")
     n <- length(cl)
   } else if (.Platform$OS.type == "unix") {
@@ -147,11 +147,10 @@ daemon_calls <- function(n, profile) {
   gsub("'\\''", "'", substr(quoted, 2L, nchar(quoted) - 1L), fixed = TRUE)
 }
 
-# A daemon that is a task ends with its connection by itself, and not by a signal: the node stays.
-without_signal <- function(code) {
-  call <- str2lang(code)
+# See changed_code().
+without_signal <- function(call) {
   if (is.null(call$autoexit)) call$autoexit <- NA
-  paste(deparse(call, width.cutoff = 500L), collapse = "\n")
+  call
 }
 
 await_daemons <- function(n, profile, end) {

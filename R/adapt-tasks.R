@@ -2,10 +2,9 @@
 # connect to the session by what their package has for that.
 
 cluster_for_tasks <- function(cl, what) {
-  if (is.null(cl) || !inherits(cl, "clutch_cluster")) {
+  if (!inherits(cl, "clutch_cluster")) {
     throw("argument", sprintf("%s takes a cluster that was made by make_cluster()", what))
   }
-  check_cluster(cl)
   tasks_of(cl) # an error where it knows no tasks, or was stopped
   cl
 }
@@ -29,6 +28,12 @@ start_as_tasks <- function(cl, code, run, label, retries = 1000) {
 run_as_task <- function(run, code) {
   run(code, task_attempt() - 1L)
   NULL
+}
+
+# A program that is a task ends with its connection by itself, and not by a signal: the node stays.
+# `code`: a call as text; `change`: a function of the call.
+changed_code <- function(code, change) {
+  paste(deparse(change(str2lang(code)), width.cutoff = 500L), collapse = "\n")
 }
 
 # So many have not ended.

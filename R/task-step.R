@@ -13,7 +13,7 @@ task_step <- function(t, job, seconds, known = Inf) {
   event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
   if (event == "unclear") manager$hear_of_ends(t)
   if (event == "deaths") hear_of_deaths(t)
-  if (event == "notes" && hear_of_notes(t)) bring_back_idle(t)
+  if (event == "notes") see_to_notes(t)
   if (event == "relay") relay_unheard(t)
   if (event == "no_node") {
     if (bring_back_idle(t)) return("time_up")
@@ -33,8 +33,10 @@ bring_back_idle <- function(t) {
 # A thread may have seen some while this one was elsewhere: src/core/tasks/engine.h.
 hear_of_deaths <- function(t) {
   for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
-  if (hear_of_notes(t)) bring_back_idle(t)
+  see_to_notes(t)
 }
+
+see_to_notes <- function(t) if (hear_of_notes(t)) bring_back_idle(t)
 
 # For calls of package parallel. A node that the session has ended for what it did with a task is
 # replaced: why it was ended; NULL: it is not one of those. `i` is of that node, when it was found.

@@ -53,14 +53,14 @@ session_with <- function(mb, lines, n = 1L, beside = NULL, times = 0L) {
 }
 
 # A map of tasks that each hold so many MB for 0.3 s. Prints what became of it.
-map_of <- function(nodes, sizes, hold = 0.3, memory = "TRUE", more = "") {
+map_of <- function(nodes, sizes, hold = 0.3, memory = "TRUE") {
   c(sprintf("options(clutch.memory = if (%s) getOption('clutch.memory') else FALSE)", memory),
     sprintf("cl <- make_cluster(%d)", nodes),
     "before <- cluster_status(cl)$pid",
     sprintf("sizes <- %s", sizes),
     sprintf("f <- function(mb) { x <- rep(1, mb * 1e6 / 8); Sys.sleep(%g); length(x) }", hold),
     "t <- Sys.time()",
-    sprintf("x <- suppressMessages(suppressWarnings(cluster_map(cl, sizes, f, .on_error = 'continue'%s)))", more),
+    "x <- suppressMessages(suppressWarnings(cluster_map(cl, sizes, f, .on_error = 'continue')))",
     "cat('seconds=', format(as.numeric(Sys.time() - t, units = 'secs')), '\\n', sep = '')",
     "right <- vapply(seq_along(x), function(k) identical(x[[k]], as.integer(sizes[[k]] * 1e6 / 8)), NA)",
     "cat('right=', sum(right), '\\n', sep = '')",
@@ -166,7 +166,7 @@ if ("cores" %in% rows) {
 
 # ---- a cluster that has nothing to do ----
 
-# How often threads were woken, in `seconds`, of the session and of all that it has started.
+# How often threads were woken in 20 seconds, of the session and of all that it has started.
 if ("idle" %in% rows && dir.exists("/proc/self/task")) {
   idle <- session_with(2000, c(
     "cl <- make_cluster(4)", "invisible(cluster_map(cl, 1:20, function(i) { x <- rep(1, 5e6); Sys.sleep(0.05) }))",
@@ -236,11 +236,12 @@ sums <- stats::aggregate(cbind(tasks, right, deaths, kills, retries) ~ what + wh
 table <- cbind(table, sums[match(paste(table$what, table$who), paste(sums$what, sums$who)), -(1:2)])
 show(table, "fit")
 
-of <- function(what, who, which = min) {
+# The least of those whose `who` is like that
+of <- function(what, who) {
   x <- table[table$what == what & grepl(who, table$who), ]
-  if (nrow(x)) which(x$median) else NA_real_
+  if (nrow(x)) min(x$median) else NA_real_
 }
-# `none`: nothing was killed, and all values are right
+# Without a kill
 fixed <- table[table$what == "200 MB each in 900 MB" & grepl("nobody", table$who) & table$kills %in% 0, ]
 ours <- table[table$what == "200 MB each in 900 MB" & table$who == "8 nodes", ]
 goal <- function(text, x, limit) {
@@ -253,14 +254,12 @@ goals <- c(
   goal("tasks of 10 to 400 MB in 2 GB: time beside the best order", of("10 to 400 MB in 2 GB", "16 nodes") /
          of("10 to 400 MB in 2 GB", "nobody"), 1.25),
   goal("9 equal tasks on 8 cores beside 8", of("9 equal tasks on 8 cores", "") / of("8 equal tasks on 8 cores", ""), 1.3),
-  vapply(c(1, 4, 8), function(k) {
-    x <- goal(sprintf("work of %g programs of others beside the map and alone", k),
-              of("work of the others", sprintf("^%g beside", k)) / of("work of the others", sprintf("^%g alone", k)), 1.1)
-    if (is.null(x)) "" else x
-  }, ""),
+  unlist(lapply(c(1, 4, 8), function(k) {
+    goal(sprintf("work of %g programs of others beside the map and alone", k),
+         of("work of the others", sprintf("^%g beside", k)) / of("work of the others", sprintf("^%g alone", k)), 1.1)
+  })),
   goal("a million no-ops with the watch and without", of("a million no-ops", "with the") /
          of("a million no-ops", "without"), 1.01))
-goals <- goals[nzchar(goals)]
 if (length(goals)) cat("goals:", paste(goals, collapse = "; "), "\n")
 method("fit",
   what = "seconds of a map, and who is killed, by the system's count of the control group",

@@ -76,8 +76,11 @@ int clu_os_kill(clu_pid pid, int sig, int group) {
   return kill(group ? -(pid_t)pid : (pid_t)pid, sig) == 0 ? 0 : errno;
 }
 
-int clu_os_gives_way(clu_pid pid, int gives_way) {
-  return setpriority(PRIO_PROCESS, (id_t)pid, gives_way ? 19 : 0) == 0 ? 0 : errno;
+int clu_os_renice(clu_pid pid, int nice, int *before) {
+  errno = 0; /* -1 may be a value */
+  *before = getpriority(PRIO_PROCESS, (id_t)pid);
+  if (errno) return errno;
+  return setpriority(PRIO_PROCESS, (id_t)pid, nice) == 0 ? 0 : errno;
 }
 
 /* ---- start ---- */

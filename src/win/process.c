@@ -316,9 +316,9 @@ int clu_os_kill(clu_pid pid, int sig, int group) {
   return err;
 }
 
-int clu_os_gives_way(clu_pid pid, int gives_way) {
+int clu_os_renice(clu_pid pid, int nice, int *before) {
   (void)pid;
-  (void)gives_way;
+  *before = nice;
   return 0;
 }
 

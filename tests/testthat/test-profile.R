@@ -150,11 +150,11 @@ test_that("a profile of the user's own goes on", {
   on.exit(Rprof(NULL), add = TRUE)
   p <- cluster_profile(cl, burn(0.1))
   expect_true(clutch:::is_sampled())
-  burn(0.1)
+  burn(0.5) # others may have the cores
   Rprof(NULL)
   expect_match(p$nodes$note[[1L]], "Rprof\\(\\) runs there already")
   expect_identical(p$nodes$samples[[1L]], 0L)
-  expect_gt(sum(grepl("\"burn\"", readLines(file))), 0) # others may have the cores
+  expect_gt(sum(grepl("\"burn\"", readLines(file))), 5)
   unlink(file)
   expect_over(cl)
   # on a node

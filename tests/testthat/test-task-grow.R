@@ -272,6 +272,21 @@ test_that("a polite session does the same work", {
   expect_error(cluster_map(cl, 1:3, identity), "clutch.polite", class = "clutch_argument")
 })
 
+test_that("nodes of a session that was polite have the priority again that they had", {
+  may_raise <- !is.na(tools::psnice()) && Sys.info()[["effective_user"]] == "root"
+  skip_if_not(may_raise, "only root may raise it")
+  cl <- make_cluster(2, renice = 5)
+  old <- options(clutch.polite = TRUE)
+  on.exit({
+    options(old)
+    stop_cluster(cl)
+  })
+  nice <- function() unique(cluster_map_int(cl, 1:4, function(i) tools::psnice()))
+  expect_identical(nice(), 19L)
+  options(clutch.polite = FALSE)
+  expect_identical(nice(), 5L)
+})
+
 test_that("arguments are checked, and the plan tells the size", {
   expect_error(make_cluster(c(5, 2)), "the least and the most", class = "clutch_argument")
   expect_error(make_cluster(c(0, 2)), class = "clutch_argument")

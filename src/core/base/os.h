@@ -382,9 +382,9 @@ int clu_os_leads_group(void); /* as what clu_os_spawn() has started. Windows: 0 
  * Signal 0 only asks whether that could be done. Windows: CLU_SIG_TERM and CLU_SIG_KILL end it at
  * once, with `group` all that it has started, too; there is no other. */
 int clu_os_kill(clu_pid pid, int sig, int group);
-/* From now on a process computes only where others leave it a core; with 0 as others do again,
- * which may need rights. 0, or the system's error. Windows: nothing is done. */
-int clu_os_gives_way(clu_pid pid, int gives_way);
+/* Sets the nice value of a process: at 19 it computes where others leave a core. `*before`: what it
+ * was; less may need rights. 0, or the system's error. Windows: nothing is done. */
+int clu_os_renice(clu_pid pid, int nice, int *before);
 /* Returns a name such as "SIGKILL", or NULL: there is no such signal here. Windows: there is
  * none. */
 const char *clu_os_signal_name(int sig);

@@ -123,8 +123,7 @@ int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node) {
 }
 
 static int is_free_for(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
-  if (nd->cut || !clu_policy_may_do(j, nd->index)) return 0;
-  return j->group->asks == CLU_ASKS_NOTHING || clu_policy_host_could(s, j, nd);
+  return !nd->cut && clu_policy_may_do(j, nd->index) && clu_policy_host_could(s, j, nd);
 }
 
 int clu_policy_bars(const clu_sched *s, const clu_job *j, int node) {

@@ -14,6 +14,7 @@ static void replace_node(clu_task_node *at, clu_node *nd) {
   at->killed = CLU_NOT_KILLED;
   at->excuse = CLU_EXCUSE_UNKNOWN;
   at->idle = 0;
+  at->gives_way = 0;
   at->memory = 0;
   at->early = at->asked = 0;
   clu_engine_room_attach(at, nd);
@@ -39,7 +40,7 @@ int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
   else
     t->rings.not_all = 1;
   clu_engine_limit_node(t, nd);
-  if (t->all->polite.cores) clu_task_node_give_way(at);
+  if (t->all->polite.cores) clu_task_node_give_way(at, 1);
   if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) return CLU_ATTACH_NO_MEMORY;
   if (clu_node_is_proxied(nd)) clu_sched_node_elsewhere(t->sched, i);
   if (!clu_node_clock_is_ours(nd)) clu_sched_node_apart(t->sched, i);

@@ -29,6 +29,7 @@
 #define POLITE_EVERY 500000000 /* ns between two looks at what others leave free */
 #define STALLED_MUCH 0.1       /* of the time some process had to wait for a core */
 #define STALLED_LITTLE 0.025
+#define LOWEST 19 /* nice value of nodes of a polite session */
 
 static int need_of(const clu_engine *t) {
   return clu_sched_busy(t->sched) + clu_sched_wanted(t->sched);
@@ -95,18 +96,22 @@ static int polite_most(clu_engine *t, uint64_t now) {
   return most > 1 ? most : 1;
 }
 
-void clu_task_node_give_way(const clu_task_node *at) {
+void clu_task_node_give_way(clu_task_node *at, int gives_way) {
   clu_node *nd = at->node;
+  int before;
   if (!nd || !clu_node_is_ready(nd) || !clu_node_clock_is_ours(nd) || clu_node_is_proxied(nd))
     return;
-  /* who may not do that again stays as he is */
-  clu_os_gives_way(clu_node_pid(nd), at->engine->all->polite.cores > 0);
+  if (at->gives_way == gives_way) return;
+  /* where the session has no rights to raise it again it stays as it is */
+  if (clu_os_renice(clu_node_pid(nd), gives_way ? LOWEST : at->nice, &before) != 0) return;
+  if (gives_way) at->nice = before;
+  at->gives_way = gives_way;
 }
 
-static void all_give_way(const clu_engines *all) {
+static void all_give_way(const clu_engines *all, int give_way) {
   for (clu_engine *t = all->first; t; t = t->next)
     for (int i = 0; i < t->n; i++)
-      if (t->nodes[i].id) clu_task_node_give_way(&t->nodes[i]);
+      if (t->nodes[i].id) clu_task_node_give_way(&t->nodes[i], give_way);
 }
 
 void clu_engines_set_polite(clu_engines *all, int polite) {
@@ -114,7 +119,7 @@ void clu_engines_set_polite(clu_engines *all, int polite) {
   if (!polite == !p->cores) return;
   memset(p, 0, sizeof *p);
   if (polite) p->cores = p->most = clu_os_cores();
-  all_give_way(all);
+  all_give_way(all, polite != 0);
   if (polite) return;
   for (clu_engine *t = all->first; t; t = t->next)
     if (!t->cores.budget) clu_sched_limit(t->sched, 0);

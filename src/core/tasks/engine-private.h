@@ -163,8 +163,9 @@ uint64_t clu_engine_fit_due(const clu_engine *t);
 
 /* How many of `n` more nodes could compute, as far as is known: there may be fewer tokens. */
 int clu_engine_cores_for(clu_engine *t, int n);
-/* A node of a polite session gives way to other processes. */
-void clu_task_node_give_way(const clu_task_node *at);
+/* A node of this machine gives way to other processes, as those of a polite session; 0: it has the
+ * priority again that it had before, if the system lets it. */
+void clu_task_node_give_way(clu_task_node *at, int gives_way);
 /* How many nodes of a session that is polite may compute from now on, of which so many do: of that
  * share of the last time (-1: not known) some process had to wait for a core, and the load is
  * `load` (-1: not known). */
