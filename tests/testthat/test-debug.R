@@ -216,8 +216,8 @@ test_that("at the prompt: menu, browser, output, errors, Ctrl-C, c, Q", {
   }
   screen <- term$screen()
   for (line in c("element 1 on node [12]: long", "2: .*g\\(n\\)", "^\\[1\\] \"z is 8\"",
-                 "^to stderr", "^Error( in g\\(n\\) )?: object 'no_such_thing' not found", "^\\[1\\] 42",
-                 "^where 2: FUN\\(.x\\)", "^\\[1\\] \"abcd\"", "^\\[1\\] 1 2"))
+                 "^to stderr", "^Error( in g\\(n\\) )?: object 'no_such_thing' not found",
+                 "^\\[1\\] 42", "^where 2: FUN\\(.x\\)", "^\\[1\\] \"abcd\"", "^\\[1\\] 1 2"))
     expect_true(any(grepl(line, screen)), info = paste(c(line, screen), collapse = "\n"))
   # Ctrl-C ends what is evaluated, and not the browser
   term$type("cluster_debug(frame = 1)")
