@@ -204,13 +204,17 @@ throw_timeout <- function(x, timeout) {
 
 deliver <- function(x) {
   if (isTRUE(x$is_heard)) relay_queue(x$scheduler, x$job) # its handler may have failed meanwhile
-  if (is.null(x$relayed)) {
-    x$relayed <- TRUE
-    if (!is.null(x$log)) relay_log(x$scheduler, x$log)
-    x$log <- NULL
-  }
+  relay_once(x)
   if (!is.null(x$outcome$error)) stop_in_frames(x$outcome$error)
   x$outcome$value
+}
+
+# Relays what it has said, the first time that it is collected.
+relay_once <- function(x) {
+  if (!is.null(x$relayed)) return(invisible())
+  x$relayed <- TRUE
+  if (!is.null(x$log)) relay_log(x$scheduler, x$log)
+  x$log <- NULL
 }
 
 #' @rdname cluster_submit

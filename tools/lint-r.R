@@ -40,6 +40,7 @@ slurm     base start plan event launch hosts task
 cluster   base machine code start plan event launch share hosts ssh task
 detach    base start plan code journal launch hosts ssh task cluster
 map       base code journal event task cluster detach
+run       base code plan launch task cluster map
 runner    base node start journal task cluster detach map
 parallel  base machine plan launch task cluster
 test      base machine start plan launch

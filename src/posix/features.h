@@ -12,6 +12,7 @@
 #define CLU_HAVE_AFFINITY 1    /* sched_getaffinity() */
 #define CLU_HAVE_CLOSE_RANGE 1 /* the system call, where the headers know it */
 #define CLU_HAVE_EPOLL 1
+#define CLU_HAVE_FUTEX 1
 #define CLU_HAVE_HUGEPAGE 1  /* madvise(MADV_HUGEPAGE) */
 #define CLU_HAVE_LINUX_TCP 1 /* struct tcp_info, TCP_USER_TIMEOUT */
 #define CLU_HAVE_MEMFD 1

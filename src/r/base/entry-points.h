@@ -294,6 +294,24 @@
   IN_TURN(ffi_map_values, 1, (SEXP job))                                                         \
   /* r/tasks/typed-values.c */                                                                   \
   IN_TURN(ffi_values_typed, 3, (SEXP values, SEXP types, SEXP empty))                            \
+  /* r/mesh/mesh.c */                                                                            \
+  IN_TURN(ffi_mesh_new, 2, (SEXP count, SEXP folder))                                            \
+  PLAIN(ffi_mesh_path, 1, (SEXP x))                                                              \
+  PLAIN(ffi_mesh_died, 4, (SEXP x, SEXP rank, SEXP signal, SEXP status))                         \
+  PLAIN(ffi_mesh_end, 1, (SEXP x))                                                               \
+  PLAIN(ffi_mesh_close, 1, (SEXP x))                                                             \
+  PLAIN(ffi_mesh_ranks, 1, (SEXP x))                                                             \
+  PLAIN(ffi_mesh_join, 3, (SEXP path, SEXP count, SEXP rank))                                    \
+  PLAIN(ffi_mesh_leave, 1, (SEXP failed))                                                        \
+  PLAIN(ffi_mesh_forget, 0, (void))                                                              \
+  PLAIN(ffi_mesh_me, 0, (void))                                                                  \
+  PLAIN(ffi_mesh_meet, 2, (SEXP kind, SEXP root))                                                \
+  /* r/mesh/messages.c */                                                                        \
+  PLAIN(ffi_mesh_send, 3, (SEXP to, SEXP value, SEXP tag))                                       \
+  PLAIN(ffi_mesh_check_ranks, 1, (SEXP x))                                                       \
+  PLAIN(ffi_mesh_receive, 4, (SEXP from, SEXP tag, SEXP timeout, SEXP look))                     \
+  /* r/mesh/reduce.c */                                                                          \
+  PLAIN(ffi_mesh_reduce, 4, (SEXP x, SEXP op, SEXP kind, SEXP root))                             \
   /* r/globals/alone.c */                                                                        \
   PLAIN(ffi_code_is_short, 1, (SEXP code))                                                       \
   PLAIN(ffi_code_alone, 2, (SEXP code, SEXP env))                                                \

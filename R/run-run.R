@@ -1,0 +1,170 @@
+#' Run a function on all nodes at the same time
+#'
+#' `cluster_run()` calls `f(rank, ...)` on every node of a cluster, at the same time, and returns
+#' their values. Meanwhile these calls, the *parts* of the run, can send messages to each other, see
+#' [node_send()], and compute together, see [node_barrier()]: that is what programs need whose nodes
+#' depend on each other in each step, as in k-means, in parallel tempering, in a simulation on a
+#' grid.
+#'
+#' @section Ranks: Each part has a rank, a number from 1 to the number of nodes. The part of rank
+#'   `i` runs on node `cl[[i]]`. A node that is at a task when the run begins takes part when that
+#'   task has ended; who needs it waits.
+#' @section Failures: When a part fails, or its node dies, that is the error of the run. Other parts
+#'   that wait for it, or for any, get an error, see [node_receive()]. A second later those that
+#'   still go on are interrupted. The cluster can be used at once; a node that has died is replaced,
+#'   and has the same rank in the next run. Messages belong to one run: nothing that was sent in an
+#'   earlier one arrives in a later one.
+#'
+#'   Ctrl-C, or an error in the session, ends all parts.
+#' @section Where it works: All nodes have to be on one machine: messages go through memory that
+#'   they share. A run cannot be begun within a task.
+#' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
+#' @param f function, or the name of one, or a formula as in [cluster_map()]. Its first argument is
+#'   the rank. The variables and packages that it needs travel with it.
+#' @param args list: further arguments of `f`, the same for all parts.
+#' @param .globals,.packages,.timeout,.relay,.max_memory,.priority,.needs,.fresh,.pointers as in
+#'   [cluster_submit()].
+#' @param .seed as in [cluster_map()]: each rank has a random stream of its own.
+#' @param .retries,.journal,.journal_sync,.journal_errors have to be as they are by default: a part
+#'   cannot be begun again by itself.
+#' @param .label string: what the run is called in errors. By default a part is called by its rank.
+#' @return List with the value of each part, in the order of ranks.
+#' @section Errors: `clutch_run_error`, and the classes of a task's error, see [cluster_map()]: a
+#'   part has failed. The condition has a field `rank`: the first one that did for a reason of its
+#'   own; and `errors`: a list of all parts' errors, `NULL` for those that have none.
+#'   `clutch_node_died`, too: its node has died. `clutch_argument`: nodes on several machines.
+#' @references The Message Passing Interface, \url{https://www.mpi-forum.org/docs/}, has the model:
+#'   ranks, messages that keep their order for each pair, collective operations.
+#' @seealso [node_send()], [node_barrier()]
+#' @examples
+#' cl <- make_cluster(2)
+#' cluster_run(cl, function(rank) {
+#'   other <- 3 - rank
+#'   node_send(other, sprintf("hello from %d", rank))
+#'   node_receive(other)$value
+#' })
+#'
+#' # the mean of numbers of which each node has some
+#' cluster_run(cl, function(rank) {
+#'   mine <- rnorm(1000, mean = rank)
+#'   node_allreduce(sum(mine)) / node_allreduce(length(mine))
+#' })
+#' stop_cluster(cl)
+#' @export
+cluster_run <- new_submit(alist(cl = , f = , args = list()), function() { # nolint
+  if (.Call(ffi_is_node)) throw("argument", "cluster_run() cannot be called within a task")
+  cl <- cluster_or_own(cl)
+  given(f, "f")
+  if (!is.list(args)) has_to_be("`args`", "a list of arguments")
+  env <- parent.frame()
+  code <- as.call(list(substitute(f), quote(...)))
+  fun <- function_to_call(f, env)
+  check_run_options(.retries, .journal)
+  check_all_here(cl)
+  o <- task_options(given_options(environment(), submit_options), submit_options)
+  o$called <- called_submit("cluster_run", .label, substitute(f))
+  if (o$relay == "live") o$relay <- "ordered"
+  needs <- find_needs(list(fun, args), o$globals, env) # R code of others may run
+  run(cl, fun, args, needs, o, .label, code)
+})
+
+check_run_options <- function(retries, journal) {
+  if (!identical(as.numeric(retries), 0) || !is.null(journal)) {
+    throw("argument", paste("cluster_run() takes no `.retries` and no `.journal`: its parts depend",
+                            "on each other"))
+  }
+}
+
+check_all_here <- function(cl) {
+  tasks_of(cl) # an error where it knows no tasks, or was stopped
+  info <- info_of(cl)
+  if (is.null(info$remote) && all(vapply(unique(info$hosts), is_this_machine, NA))) return()
+  throw("argument", paste("the nodes of a run have to be on this machine: messages go through",
+                          "memory that they share"))
+}
+
+run <- function(cl, fun, args, needs, o, label, code) {
+  n <- length(cl)
+  mesh <- .Call(ffi_mesh_new, n, tempdir())
+  tasks <- list()
+  on.exit(end_run(cl, mesh, tasks))
+  path <- .Call(ffi_mesh_path, mesh)
+  seed <- o$seed
+  for (rank in seq_len(n)) {
+    o["seed"] <- list(seed)
+    if (!is.null(seed)) seed <- parallel::nextRNGStream(c(10407L, seed))[-1L]
+    called <- paste0(if (!is.null(label)) paste0(label, ": "), "rank ", rank)
+    tasks[[rank]] <- submit(tasks_of(cl[rank]), run_part, needs, o, called, code,
+                            list(path, n, rank, fun, args))
+  }
+  await_parts(mesh, tasks)
+  for (x in tasks) relay_once(x)
+  errors <- lapply(tasks, function(x) x$outcome$error)
+  failed <- which(!vapply(errors, is.null, NA))
+  if (length(failed)) stop_in_frames(run_error(errors, failed))
+  lapply(tasks, function(x) x$outcome$value)
+}
+
+# In the node.
+run_part <- function(path, count, rank, f, args) {
+  failed <- TRUE
+  .Call(ffi_mesh_join, path, count, rank)
+  on.exit(.Call(ffi_mesh_leave, failed))
+  value <- do.call(f, c(list(rank), args), quote = TRUE)
+  failed <- FALSE
+  value
+}
+
+# ---- waiting for the parts ----
+
+RUN_GRACE <- 1 # seconds that others have after a failure
+
+# Deaths are told to the other parts as soon as they are known. Waits for one part at a time, and
+# looks after all others in between.
+await_parts <- function(mesh, tasks) {
+  open <- seq_along(tasks)
+  until <- Inf
+  repeat {
+    has_ended <- !vapply(tasks[open], function(x) is.null(outcome(x)), NA)
+    for (rank in open[has_ended]) {
+      e <- tasks[[rank]]$outcome$error
+      if (inherits(e, "clutch_task_died")) .Call(ffi_mesh_died, mesh, rank, e$signal, e$status)
+      if (!is.null(e) && until == Inf) until <- clock() + RUN_GRACE
+    }
+    open <- open[!has_ended]
+    if (!length(open)) return(invisible())
+    if (clock() > until) break
+    step_for_task(tasks[[open[[1L]]]], 0.02)
+  }
+  .Call(ffi_mesh_end, mesh)
+  for (rank in open) {
+    cancel(tasks[[rank]])
+    outcome(tasks[[rank]])
+  }
+}
+
+# Whatever happened: no part goes on, and no node keeps anything.
+end_run <- function(cl, mesh, tasks) {
+  for (x in tasks) cancel(x)
+  .Call(ffi_mesh_end, mesh)
+  for (rank in which(.Call(ffi_mesh_ranks, mesh)$keeps)) {
+    tell_handle(.subset2(cl[[rank]], "handle"), forget_run, list())
+  }
+  .Call(ffi_mesh_close, mesh)
+}
+
+forget_run <- function() .Call(ffi_mesh_forget)
+
+# The error of the first part that failed for a reason of its own.
+run_error <- function(errors, failed) {
+  follows <- vapply(errors[failed], function(e) inherits(e$parent, "clutch_run_stop"), NA)
+  cancelled <- vapply(errors[failed], inherits, NA, "clutch_task_cancelled")
+  own <- failed[!follows & !cancelled]
+  rank <- c(own, failed[!cancelled], failed)[[1L]]
+  e <- errors[[rank]]
+  died <- if (inherits(e, "clutch_task_died")) "clutch_node_died"
+  class(e) <- unique(c(died, "clutch_run_error", class(e)))
+  e$rank <- rank
+  e$errors <- errors
+  e
+}

@@ -1,0 +1,137 @@
+/* The mesh from within: what lies where, for the files of this folder. */
+#ifndef CLUTCH_MESH_LAYOUT_H
+#define CLUTCH_MESH_LAYOUT_H
+
+#include "core/base/spins.h"
+#include "core/mesh/mesh.h"
+
+#define MESH_MAGIC UINT64_C(0x636c7574636d6531)
+#define LINE 64 /* bytes that a processor moves together */
+
+/* One for all. Words that are written by many have a line of their own. */
+typedef struct mesh_head {
+  uint64_t magic, count;
+  _Atomic uint32_t verdict; /* a code; CLU_OK: none */
+  _Atomic uint32_t accused[2];
+  _Atomic uint32_t first; /* the rank + 1 that has failed or died first */
+  char apart[LINE - 32];
+  _Atomic uint32_t arrived; /* ranks at the meeting at hand */
+  char apart_too[LINE - 4];
+  _Atomic uint32_t turn; /* meetings that are over */
+  char apart_then[LINE - 4];
+} mesh_head;
+
+typedef struct mesh_rank {
+  _Atomic uint32_t events, asleep;
+  char apart[LINE - 8];
+  _Atomic uint32_t state;
+  _Atomic uint32_t waits, wait_for; /* enum clu_rank_wait; a rank + 1, 0: any */
+  _Atomic uint32_t wait_count;      /* how often it has begun to */
+  _Atomic uint32_t events_seen;     /* the event count when it looked last */
+  _Atomic uint32_t has_tag, keeps;
+  _Atomic uint64_t pid;
+  _Atomic uint32_t by_signal, code;
+  clu_meeting meeting;
+  char tag[CLU_TAG_MOST];
+} mesh_rank;
+
+/* The head of a ring. Positions are bytes that were ever written and read, of which `taken_bytes`
+ * and `put_bytes` are those of the bodies with their segments. */
+typedef struct pair_ring {
+  _Atomic uint64_t tail, put_bytes; /* the writer's */
+  char apart[LINE - 16];
+  _Atomic uint64_t head, taken_bytes; /* the reader's */
+  _Atomic uint32_t wants_room;        /* the writer waits */
+  char apart_too[LINE - 20];
+} pair_ring;
+
+#define PAIR_SIZE (UINT64_C(1) << 20)
+#define PAIR_BYTES (PAIR_SIZE - sizeof(pair_ring)) /* of its data: a multiple of 8 */
+#define PAIR_MOST (PAIR_BYTES / 4)                 /* bytes of a body in one record */
+#define PAIR_APART                                                                               \
+  4096                  /* a larger body goes by a segment of its own where the ring has no room \
+                         */
+#define PAIR_FIRST 2048 /* an empty ring begins anew behind that: few of its pages are touched */
+
+/* Before each record is a word with its size; it fills a multiple of 8, and does not wrap around.
+ */
+#define RING_SKIP UINT64_MAX
+typedef struct record_head {
+  uint32_t is_first, nsegments;
+  uint32_t ntag;
+  uint32_t is_apart; /* the last segment is the body */
+  uint64_t total; /* bytes of the whole body; then the tag, the segments' descriptors, 8 bytes each,
+                     and bytes of the body */
+  uint64_t weight;
+} record_head;
+
+/* A body that is kept while its segments are needed. */
+typedef struct held {
+  struct held *next;
+  clu_blob *blob;
+  uint64_t until; /* the reader's head is that, or more */
+} held;
+
+/* All that a process has of one other rank. */
+typedef struct peer {
+  pair_ring *out, *in; /* NULL: not mapped */
+  held *holds;         /* the oldest first */
+  held **holds_end;
+  clu_message *partial; /* what has come of a message in pieces */
+  size_t got;
+} peer;
+
+struct clu_mesh {
+  clu_fd fd;
+  clu_pid owner;
+  int count, rank; /* rank -1: the session */
+  uint64_t size;
+  unsigned char *map; /* heads and what is pending */
+  size_t map_bytes;
+  mesh_head *head;
+  mesh_rank *ranks;
+  _Atomic uint64_t *pending; /* by receiver: a bit for each rank that has sent something */
+  peer *peers;
+  clu_message *mail, **mail_end; /* the oldest first */
+  clu_spins spins;
+  unsigned char *area; /* all ranks' places to reduce from, and the result */
+  size_t area_bytes;   /* mapped of each */
+  uint64_t suspect; /* of the last look for a deadlock: how often who waits has begun to; 0: none */
+  char path[CLU_MESH_PATH];
+};
+
+static inline size_t mesh_words(int count) { return ((size_t)count + 511) / 512 * 8; }
+static inline uint64_t mesh_rounded(uint64_t n) {
+  return (n + CLU_COMMON_ALIGN - 1) / CLU_COMMON_ALIGN * CLU_COMMON_ALIGN;
+}
+static inline uint64_t mesh_heads(int count) {
+  return mesh_rounded(sizeof(mesh_head) + (uint64_t)count * sizeof(mesh_rank) +
+                      (uint64_t)count * mesh_words(count) * 8);
+}
+static inline uint64_t mesh_pair_at(int count, int from, int to) {
+  return mesh_heads(count) + ((uint64_t)from * (uint64_t)count + (uint64_t)to) * PAIR_SIZE;
+}
+/* Places to reduce from: of each rank, and one for the result. */
+static inline uint64_t mesh_area_at(int count, int which) {
+  return mesh_pair_at(count, count, 0) + (uint64_t)which * CLU_REDUCE_BYTES;
+}
+static inline uint64_t mesh_size(int count) { return mesh_area_at(count, count + 1); }
+
+/* pair.c. The ring from one to the other; NULL: it cannot be mapped. */
+pair_ring *mesh_pair(clu_mesh *m, int from, int to);
+/* Lets go of what the receiver has taken. */
+void mesh_let_go(peer *p);
+/* The oldest record: NULL with `*n` 0: there is none; with another `*n`: what is there cannot be.
+ */
+const unsigned char *mesh_peek(pair_ring *r, size_t *n);
+void mesh_took(pair_ring *r, uint64_t weight);
+/* mailbox.c */
+int mesh_mail_own(clu_mesh *m, const char *tag, clu_blob *body);
+/* mesh-wait.c */
+void mesh_notify(clu_mesh *m, int rank);
+/* Returns who is to be named where `who` is gone: others fail because of the first who did. */
+int mesh_named(const clu_mesh *m, int who);
+/* Ends all waiting, if nobody has before. */
+void mesh_judge(clu_mesh *m, int verdict, int a, int b);
+
+#endif

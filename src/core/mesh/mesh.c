@@ -1,0 +1,190 @@
+#include "core/mesh/mesh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mesh/mesh-layout.h"
+
+/* ---- making, joining ---- */
+
+static clu_mesh *blank(int count, int rank) {
+  clu_mesh *m = calloc(1, sizeof *m);
+  if (!m) return NULL;
+  m->fd = CLU_NO_FD;
+  m->owner = clu_os_getpid();
+  m->count = count;
+  m->rank = rank;
+  m->size = mesh_size(count);
+  m->mail_end = &m->mail;
+  if (rank < 0) return m;
+  m->peers = calloc((size_t)count, sizeof *m->peers);
+  if (!m->peers) {
+    free(m);
+    return NULL;
+  }
+  for (int i = 0; i < count; i++) m->peers[i].holds_end = &m->peers[i].holds;
+  return m;
+}
+
+static int map_heads(clu_mesh *m, clu_err *e) {
+  size_t n = (size_t)mesh_heads(m->count);
+  void *p;
+  int rc = clu_os_common_map(m->fd, 0, n, &p, e);
+  if (rc != CLU_OK) return rc;
+  m->map = p;
+  m->map_bytes = n;
+  m->head = p;
+  m->ranks = (mesh_rank *)(m->map + sizeof(mesh_head));
+  m->pending = (_Atomic uint64_t *)(m->ranks + m->count);
+  return CLU_OK;
+}
+
+int clu_mesh_new(int count, const char *folder, clu_mesh **out, clu_err *e) {
+  clu_mesh *m;
+  int rc;
+  if (count < 1 || count > CLU_RANKS_MOST)
+    return clu_fail(e, CLU_LIMIT, 0, "a run has 1 to %d ranks", CLU_RANKS_MOST);
+  m = blank(count, -1);
+  if (!m) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  rc = clu_os_common_new(m->size, folder, &m->fd, m->path, sizeof m->path, e);
+  if (rc == CLU_OK) rc = map_heads(m, e);
+  if (rc != CLU_OK) {
+    clu_mesh_free(m);
+    return rc;
+  }
+  m->head->magic = MESH_MAGIC;
+  m->head->count = (uint64_t)count;
+  *out = m;
+  return CLU_OK;
+}
+
+const char *clu_mesh_path(const clu_mesh *m) { return m->path; }
+
+int clu_mesh_join(const char *path, int count, int rank, clu_mesh **out, clu_err *e) {
+  clu_mesh *m;
+  int rc;
+  if (count < 1 || count > CLU_RANKS_MOST || rank < 0 || rank >= count)
+    return clu_fail(e, CLU_PROTO, 0, "there is no such rank");
+  m = blank(count, rank);
+  if (!m) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  rc = clu_os_common_open(path, m->size, &m->fd, e);
+  if (rc == CLU_OK) rc = map_heads(m, e);
+  if (rc == CLU_OK && (m->head->magic != MESH_MAGIC || m->head->count != (uint64_t)count))
+    rc = clu_fail(e, CLU_PROTO, 0, "the shared memory is of another kind");
+  if (rc != CLU_OK) {
+    clu_mesh_free(m);
+    return rc;
+  }
+  clu_os_move_high(&m->fd, 128);
+  atomic_store(&m->ranks[rank].pid, (uint64_t)m->owner);
+  atomic_store(&m->ranks[rank].state, CLU_RANK_HERE);
+  *out = m;
+  return CLU_OK;
+}
+
+static void free_peer(peer *p) {
+  while (p->holds) {
+    held *h = p->holds;
+    p->holds = h->next;
+    clu_blob_unref(h->blob);
+    free(h);
+  }
+  clu_message_free(p->partial);
+  if (p->out) clu_os_shared_free(p->out, PAIR_SIZE);
+  if (p->in) clu_os_shared_free(p->in, PAIR_SIZE);
+}
+
+void clu_mesh_free(clu_mesh *m) {
+  if (!m) return;
+  if (m->rank < 0 && m->path[0] && clu_mesh_is_ours(m)) clu_os_common_remove(m->path);
+  while (m->mail) {
+    clu_message *first = m->mail;
+    m->mail = first->next;
+    clu_message_free(first);
+  }
+  for (int i = 0; m->peers && i < m->count; i++) free_peer(&m->peers[i]);
+  free(m->peers);
+  if (m->area) clu_os_shared_free(m->area, (size_t)((uint64_t)(m->count + 1) * CLU_REDUCE_BYTES));
+  if (m->map) clu_os_shared_free(m->map, m->map_bytes);
+  if (m->fd != CLU_NO_FD) clu_os_close(m->fd);
+  free(m);
+}
+
+int clu_mesh_is_ours(const clu_mesh *m) { return m->owner == clu_os_getpid(); }
+int clu_mesh_count(const clu_mesh *m) { return m->count; }
+int clu_mesh_rank(const clu_mesh *m) { return m->rank; }
+
+/* ---- ends ---- */
+
+static void notify_all(clu_mesh *m) {
+  for (int i = 0; i < m->count; i++)
+    if (i != m->rank) mesh_notify(m, i);
+}
+
+static void set_first(clu_mesh *m, int rank) {
+  uint32_t none = 0;
+  atomic_compare_exchange_strong(&m->head->first, &none, (uint32_t)rank + 1);
+}
+
+int mesh_named(const clu_mesh *m, int who) {
+  uint32_t first = atomic_load(&m->head->first);
+  if (atomic_load(&m->ranks[who].state) == CLU_RANK_ENDED || first == 0 ||
+      first > (uint32_t)m->count)
+    return who;
+  return (int)first - 1;
+}
+
+void clu_mesh_leave(clu_mesh *m, int failed) {
+  if (failed) set_first(m, m->rank);
+  atomic_store(&m->ranks[m->rank].waits, CLU_WAIT_NONE);
+  atomic_store(&m->ranks[m->rank].state, failed ? CLU_RANK_FAILED : CLU_RANK_ENDED);
+  notify_all(m);
+}
+
+int clu_mesh_is_needed(clu_mesh *m) {
+  int keeps = 0;
+  for (int i = 0; i < m->count; i++) {
+    mesh_let_go(&m->peers[i]);
+    if (m->peers[i].holds) keeps = 1;
+  }
+  atomic_store(&m->ranks[m->rank].keeps, (uint32_t)keeps);
+  return keeps;
+}
+
+void clu_mesh_died(clu_mesh *m, int rank, const clu_exit *how) {
+  mesh_rank *r = &m->ranks[rank];
+  atomic_store(&r->by_signal, (uint32_t)how->by_signal);
+  atomic_store(&r->code, (uint32_t)how->code);
+  atomic_store(&r->state, CLU_RANK_DEAD);
+  set_first(m, rank);
+  notify_all(m);
+}
+
+void mesh_judge(clu_mesh *m, int verdict, int a, int b) {
+  uint32_t none = CLU_OK;
+  atomic_store(&m->head->accused[0], (uint32_t)a);
+  atomic_store(&m->head->accused[1], (uint32_t)b);
+  if (atomic_compare_exchange_strong(&m->head->verdict, &none, (uint32_t)verdict)) notify_all(m);
+}
+
+void clu_mesh_end(clu_mesh *m) { mesh_judge(m, CLU_CANCELLED, 0, 0); }
+
+int clu_mesh_verdict(const clu_mesh *m, int who[2]) {
+  for (int i = 0; who && i < 2; i++) who[i] = (int)atomic_load(&m->head->accused[i]);
+  return (int)atomic_load(&m->head->verdict);
+}
+
+void clu_mesh_info(const clu_mesh *m, int rank, clu_rank_info *out) {
+  mesh_rank *r = &m->ranks[rank];
+  memset(out, 0, sizeof *out);
+  out->state = (int)atomic_load(&r->state);
+  out->pid = (clu_pid)atomic_load(&r->pid);
+  out->how.by_signal = (int)atomic_load(&r->by_signal);
+  out->how.code = (int)atomic_load(&r->code);
+  out->keeps = (int)atomic_load(&r->keeps);
+  out->waits = (int)atomic_load(&r->waits);
+  out->wait_for = (int)atomic_load(&r->wait_for) - 1;
+  out->has_tag = (int)atomic_load(&r->has_tag);
+  memcpy(out->tag, r->tag, CLU_TAG_MOST);
+  out->meeting = r->meeting;
+}

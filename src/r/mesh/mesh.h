@@ -1,0 +1,36 @@
+/* Messages between the parts of a run (core/mesh/mesh.h), as R has them. A process is one part at a
+ * time, so what it needs is in one static struct, and survives an R error. Ranks are counted from 1
+ * in R.
+ *
+ * Files, each of which uses only those before it: mesh (the session's handle; joining, leaving,
+ * waiting), messages, reduce.
+ */
+#ifndef CLUTCH_R_MESH_H
+#define CLUTCH_R_MESH_H
+
+#include "core/mesh/mesh.h"
+#include "r/base/r-api.h"
+
+typedef struct clu_this_part {
+  clu_mesh *mesh;     /* NULL: this process is no part of a run */
+  int has_left;       /* it has ended, and others may need what it keeps */
+  clu_blob *sending;  /* the message on its way */
+  int is_half_sent;   /* some of it is in a ring */
+  clu_message *taken; /* the message that was received last */
+} clu_this_part;
+extern clu_this_part clu_part;
+
+/* The mesh of this process; an R error of class clutch_no_run where there is none. */
+clu_mesh *clu_part_mesh(void);
+/* Raises the R error of what one of the mesh's functions has returned. */
+NORET void clu_part_stop(int rc, int who);
+/* A rank, as R counts them, or with `any` NULL (-1). An R error where it is none. */
+int clu_part_rank(SEXP x, int any);
+/* Sleeps until the event count is another, and checks for interrupts, which jump. An R error after
+ * a verdict.
+ */
+void clu_part_sleep(uint32_t events, uint64_t deadline);
+/* All ranks meet; an R error where they do not. Blocks. */
+void clu_part_meet(const clu_meeting *why);
+
+#endif
