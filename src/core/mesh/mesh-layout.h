@@ -11,10 +11,9 @@
 /* One for all. Words that are written by many have a line of their own. */
 typedef struct mesh_head {
   uint64_t magic, count;
-  _Atomic uint32_t verdict; /* a code; CLU_OK: none */
-  _Atomic uint32_t accused[2];
-  _Atomic uint32_t first; /* the rank + 1 that has failed or died first */
-  char apart[LINE - 32];
+  _Atomic uint64_t verdict; /* a code, and two ranks of which it is, 16 bits each; 0: none */
+  _Atomic uint32_t first;   /* the rank + 1 that has failed or died first */
+  char apart[LINE - 28];
   _Atomic uint32_t arrived; /* ranks at the meeting at hand */
   char apart_too[LINE - 4];
   _Atomic uint32_t turn; /* meetings that are over */
@@ -117,21 +116,32 @@ static inline uint64_t mesh_area_at(int count, int which) {
 }
 static inline uint64_t mesh_size(int count) { return mesh_area_at(count, count + 1); }
 
-/* pair.c. The ring from one to the other; NULL: it cannot be mapped. */
-pair_ring *mesh_pair(clu_mesh *m, int from, int to);
-/* Lets go of what the receiver has taken. */
-void mesh_let_go(peer *p);
-/* The oldest record: NULL with `*n` 0: there is none; with another `*n`: what is there cannot be.
- */
-const unsigned char *mesh_peek(pair_ring *r, size_t *n);
-void mesh_took(pair_ring *r, uint64_t weight);
-/* mailbox.c */
-int mesh_mail_own(clu_mesh *m, const char *tag, clu_blob *body);
-/* mesh-wait.c */
+/* mesh-state.c. Wakes this rank, if it sleeps: it has something to look at. */
 void mesh_notify(clu_mesh *m, int rank);
 /* Returns who is to be named where `who` is gone: others fail because of the first who did. */
 int mesh_named(const clu_mesh *m, int who);
 /* Ends all waiting, if nobody has before. */
 void mesh_judge(clu_mesh *m, int verdict, int a, int b);
+
+/* pair.c. The ring from one to the other; NULL: it cannot be mapped. */
+pair_ring *mesh_pair(clu_mesh *m, int from, int to);
+/* The writer's: where a record of `n` bytes may be written, and what the tail will be behind it;
+ * NULL: there is no room. The second counts the message's weight as well, and asks to be notified
+ * where there is none. */
+unsigned char *mesh_room(pair_ring *r, uint64_t n, uint64_t *tail);
+unsigned char *mesh_room_or_ask(pair_ring *r, uint64_t n, uint64_t weight, uint64_t *tail);
+/* The record is there: the reader may take it. */
+void mesh_publish(clu_mesh *m, pair_ring *r, int to, uint64_t tail, uint64_t weight);
+/* Keeps the body until the reader's head is `until`: CLU_OK or CLU_NOMEM. */
+int mesh_hold(peer *p, clu_blob *body, uint64_t until);
+/* Lets go of what the receiver has taken. */
+void mesh_let_go(peer *p);
+/* The reader's: the oldest record. NULL with `*n` 0: there is none; with another `*n`: what is
+ * there cannot be. */
+const unsigned char *mesh_peek(pair_ring *r, size_t *n);
+void mesh_took(pair_ring *r, uint64_t weight);
+
+/* mailbox.c. A message to this rank itself. */
+int mesh_mail_own(clu_mesh *m, const char *tag, clu_blob *body);
 
 #endif

@@ -2,12 +2,6 @@
 
 #include "core/mesh/mesh-layout.h"
 
-void mesh_notify(clu_mesh *m, int rank) {
-  mesh_rank *r = &m->ranks[rank];
-  atomic_fetch_add(&r->events, 1);
-  if (atomic_load(&r->asleep)) clu_os_word_wake(&r->events, 0);
-}
-
 uint32_t clu_mesh_events(const clu_mesh *m) { return atomic_load(&m->ranks[m->rank].events); }
 
 void clu_mesh_waits(clu_mesh *m, int what, int who, const char *tag) {

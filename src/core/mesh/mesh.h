@@ -28,6 +28,9 @@
  * has not been looked at was sent), ranks that meet for different reasons (CLU_PROTO), or the end
  * of the run (CLU_CANCELLED).
  *
+ * Files, each of which uses only those before it: mesh-state, mesh-wait, pair (the ring), mailbox,
+ * mesh-send, mesh; mesh-meet and mesh-reduce use mesh-state.
+ *
  * Other ranks run user's code and may write anything to this memory: what is read from a ring is
  * checked, and CLU_PROTO is the answer to what cannot be. One thread a process. Only
  * clu_mesh_sleep() blocks. A forked child of a rank calls nothing but clu_mesh_is_ours().
@@ -96,14 +99,17 @@ int clu_mesh_join(const char *path, int count, int rank, clu_mesh **out, clu_err
 /* Gives all back that this process has of it; accepts NULL. In the session also removes its name.
  */
 void clu_mesh_free(clu_mesh *m);
+/* Tells whether segments that this rank has sent may still be needed by others; they see it. */
+int clu_mesh_is_needed(clu_mesh *m);
+
+/* ---- mesh-state.c ---- */
+
 /* Tells whether this process is the one that has joined, and not a child of it. */
 int clu_mesh_is_ours(const clu_mesh *m);
 int clu_mesh_count(const clu_mesh *m);
 int clu_mesh_rank(const clu_mesh *m);
 /* This rank's part is over; what it has sent can be received as long as it is not freed. */
 void clu_mesh_leave(clu_mesh *m, int failed);
-/* Tells whether segments that this rank has sent may still be needed by others; they see it. */
-int clu_mesh_is_needed(clu_mesh *m);
 /* The session's: this rank's process has ended, and how (code -1: not known). */
 void clu_mesh_died(clu_mesh *m, int rank, const clu_exit *how);
 /* The session's: whoever waits, or will, gets CLU_CANCELLED. */
@@ -114,7 +120,7 @@ void clu_mesh_info(const clu_mesh *m, int rank, clu_rank_info *out);
  * that do not agree; of a deadlock in `who[0]` who has found it. */
 int clu_mesh_verdict(const clu_mesh *m, int who[2]);
 
-/* ---- pair.c: the ring of a pair ---- */
+/* ---- mesh-send.c ---- */
 
 /* A message on its way: begin with {0}. */
 typedef struct clu_sending {
