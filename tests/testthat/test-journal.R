@@ -519,7 +519,9 @@ test_that("a torn end is cut off and said, and a flipped bit loses one element",
   counted_map(cl, 1:20, f, .journal = path)
   whole <- readBin(path, "raw", file.size(path))
   writeBin(utils::head(whole, -5L), path)
-  expect_message(cluster_map(cl, 1:2, f, .journal = path), "last .* bytes were not whole")
+  # which element is lost is not known: it is that which was recorded last
+  expect_message(suppressWarnings(cluster_map(cl, 100, f, .journal = path)), # counts nowhere
+                 "last .* bytes were not whole")
   expect_identical(counted_map(cl, 1:20, f, .journal = path),
                    list(values = as.list(1:20 + 0.25), computed = 1L))
   whole <- readBin(path, "raw", file.size(path))
