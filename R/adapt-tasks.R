@@ -9,12 +9,6 @@ cluster_for_tasks <- function(cl, what) {
   cl
 }
 
-# Tells whether all nodes are processes of this machine.
-is_all_here <- function(cl) {
-  info <- info_of(cl)
-  is.null(info$remote) && all(vapply(unique(info$hosts), is_this_machine, NA))
-}
-
 # `code`: of each a line of R; `run(code, again)`: a function of this package, as of
 # start_programs(). One that dies is begun again by another node, `retries` times.
 start_as_tasks <- function(cl, code, run, label, retries = 1000) {

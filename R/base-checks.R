@@ -19,6 +19,12 @@ hint_for_cluster <- function(frame) {
 # The value is the environment that all nodes of a cluster share.
 info_of <- function(cl) .subset2(.subset2(cl, 1L), "info")
 
+# Tells whether all nodes are processes of this machine.
+is_all_here <- function(cl) {
+  info <- info_of(cl)
+  is.null(info$remote) && all(vapply(unique(info$hosts), is_this_machine, NA))
+}
+
 # ---- values ----
 
 is_flag <- function(x) isTRUE(x) || isFALSE(x)

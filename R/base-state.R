@@ -35,6 +35,7 @@
 #   made_for_loops    registerDoClutch() has made the cluster that is registered
 #   on_new_nodes what is told of nodes that are made for mclapply()
 #   travel       recipes that users have registered, see code-travel.R
+#   states       pointers to shared state, by its name, see state-handles.R
 #   libraries    files of compiled code that have come, by their paths, see code-recipes.R
 #   shell        lines of programs for a shell, by name, see base-shell.R
 #   called       what the next map is called, see task-job-label.R
@@ -52,6 +53,7 @@ the$links <- list()
 the$held <- list()
 the$listeners <- list()
 the$has_spans <- FALSE
+the$states <- new.env(parent = emptyenv())
 the$tree_from <- 50L
 
 # In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,

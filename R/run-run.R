@@ -77,8 +77,7 @@ check_run_options <- function(retries, journal) {
 
 check_all_here <- function(cl) {
   tasks_of(cl) # an error where it knows no tasks, or was stopped
-  info <- info_of(cl)
-  if (is.null(info$remote) && all(vapply(unique(info$hosts), is_this_machine, NA))) return()
+  if (is_all_here(cl)) return()
   throw("argument", paste("the nodes of a run have to be on this machine: messages go through",
                           "memory that they share"))
 }

@@ -25,6 +25,7 @@ machine   base
 code      base
 journal   base code
 socket    base
+state     base
 observer  base socket
 start     base machine
 plan      base machine code

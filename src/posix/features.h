@@ -36,6 +36,17 @@
 #define CLU_HAVE_SOCK_CLOEXEC 1 /* SOCK_CLOEXEC, SOCK_NONBLOCK */
 #endif
 
+/* Mutexes of several processes that tell that their holder has ended. macOS, NetBSD and OpenBSD
+ * have none. */
+#if (defined(__linux__) || defined(__FreeBSD__)) && !defined(CLU_PORTABLE)
+#define CLU_HAVE_ROBUST_MUTEX 1
+#endif
+#if defined(__GLIBC__) && !defined(CLU_PORTABLE)
+#if __GLIBC_PREREQ(2, 30)
+#define CLU_HAVE_CLOCKLOCK 1 /* pthread_mutex_clocklock() */
+#endif
+#endif
+
 /* How much of a socket's bytes is not confirmed is asked by this. macOS and the BSDs tell by other
  * names, so it stays with CLU_PORTABLE. */
 #if defined(__linux__)

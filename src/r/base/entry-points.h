@@ -312,6 +312,26 @@
   PLAIN(ffi_mesh_receive, 4, (SEXP from, SEXP tag, SEXP timeout, SEXP look))                     \
   /* r/mesh/reduce.c */                                                                          \
   PLAIN(ffi_mesh_reduce, 4, (SEXP x, SEXP op, SEXP kind, SEXP root))                             \
+  /* r/state/handle.c */                                                                         \
+  PLAIN(ffi_state_new, 2, (SEXP kind, SEXP folder))                                              \
+  PLAIN(ffi_state_name, 1, (SEXP pointer))                                                       \
+  PLAIN(ffi_state_open, 2, (SEXP name, SEXP kind))                                               \
+  PLAIN(ffi_state_close, 1, (SEXP pointer))                                                      \
+  /* r/state/lock.c */                                                                           \
+  PLAIN(ffi_lock_take, 2, (SEXP x, SEXP timeout))                                                \
+  PLAIN(ffi_lock_give, 1, (SEXP x))                                                              \
+  PLAIN(ffi_lock_info, 1, (SEXP x))                                                              \
+  PLAIN(ffi_counter_add, 2, (SEXP x, SEXP by))                                                   \
+  PLAIN(ffi_counter_set, 2, (SEXP x, SEXP value))                                                \
+  PLAIN(ffi_rate_begin, 3, (SEXP x, SEXP each, SEXP burst))                                      \
+  PLAIN(ffi_rate_wait, 3, (SEXP x, SEXP n, SEXP timeout))                                        \
+  /* r/state/table.c */                                                                          \
+  PLAIN(ffi_table_append, 2, (SEXP x, SEXP value))                                               \
+  PLAIN(ffi_table_set, 3, (SEXP x, SEXP id, SEXP value))                                         \
+  PLAIN(ffi_table_pop, 2, (SEXP x, SEXP timeout))                                                \
+  PLAIN(ffi_table_read, 2, (SEXP x, SEXP since))                                                 \
+  PLAIN(ffi_table_count, 1, (SEXP x))                                                            \
+  PLAIN(ffi_table_reopen, 1, (SEXP x))                                                           \
   /* r/globals/alone.c */                                                                        \
   PLAIN(ffi_code_is_short, 1, (SEXP code))                                                       \
   PLAIN(ffi_code_alone, 2, (SEXP code, SEXP env))                                                \

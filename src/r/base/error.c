@@ -8,6 +8,17 @@
 
 int clu_is_node;
 
+SEXP clu_namespace(void) {
+  static SEXP namespace;
+  if (!namespace) {
+    SEXP ns = R_FindNamespace(PROTECT(Rf_mkString("clutch")));
+    R_PreserveObject(ns);
+    namespace = ns;
+    UNPROTECT(1);
+  }
+  return namespace;
+}
+
 NORET void clu_raise(const char *what, const char *fmt, ...) {
   char text[1024];
   va_list ap;

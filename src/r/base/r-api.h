@@ -112,6 +112,10 @@ NORET void clu_raise_foreign(const char *what);
 /* Tells whether this process is a node that has said hello. */
 extern int clu_is_node;
 
+/* The namespace of this package, as it was at the first call: a task may unload the package, and
+ * what is found by its name then is a copy that knows nothing of this process. */
+SEXP clu_namespace(void);
+
 /* condition.c. The call .Internal(call), not evaluated and not protected. */
 SEXP clu_internal_call(SEXP call);
 /* Returns what options(warn =) says; 0 where that is no number. */

@@ -172,14 +172,7 @@ clu_mesh *clu_part_mesh(void) {
 }
 
 void clu_part_stop(int rc, int who) {
-  static SEXP namespace;
   SEXP call;
-  if (!namespace) {
-    SEXP ns = R_FindNamespace(PROTECT(Rf_mkString("clutch")));
-    R_PreserveObject(ns);
-    namespace = ns;
-    UNPROTECT(1);
-  }
   if (rc == CLU_NOMEM) clu_raise("memory", "not enough memory");
   if (rc != CLU_DEAD) {
     int of[2];
@@ -190,7 +183,7 @@ void clu_part_stop(int rc, int who) {
   }
   call = PROTECT(Rf_lang3(Rf_install("run_stops"), PROTECT(Rf_ScalarInteger(rc)),
                           PROTECT(Rf_ScalarInteger(who + 1))));
-  Rf_eval(call, namespace);
+  Rf_eval(call, clu_namespace());
   UNPROTECT(3);
   clu_raise("protocol", "a run has stopped"); /* not reached */
 }

@@ -92,18 +92,8 @@ SEXP clu_node_read_function(uint32_t n) {
   return fun;
 }
 
-/* The namespace is that of the first call: a task may unload the package, and what is found by its
- * name then is a copy that knows nothing of this node. */
 SEXP clu_node_r(const char *fun, SEXP x) {
-  static SEXP namespace;
-  SEXP call = PROTECT(Rf_lang2(Rf_install(fun), x)), out;
-  if (!namespace) {
-    SEXP ns = R_FindNamespace(PROTECT(Rf_mkString("clutch")));
-    R_PreserveObject(ns);
-    namespace = ns;
-    UNPROTECT(1);
-  }
-  out = Rf_eval(call, namespace);
+  SEXP call = PROTECT(Rf_lang2(Rf_install(fun), x)), out = Rf_eval(call, clu_namespace());
   UNPROTECT(1);
   return out;
 }

@@ -1,0 +1,76 @@
+#' A lock for tasks that must not run at the same time
+#'
+#' `with_lock()` evaluates an expression while no other process does so with the same lock: tasks
+#' that write to one file, to one database, or that use a device of which there is one.
+#'
+#' @section Guarantees: One process at a time has the lock. It is given back when the expression has
+#'   been evaluated, has failed, or was interrupted. When a process ends that has it, the system
+#'   hands the lock on at once, and the next one is told by a warning: what the lock protects may be
+#'   half done. Who waits gets it in no certain order.
+#'
+#'   A process that has the lock can take it again. Its forked children, as those of
+#'   [parallel::mclapply()], do not have it: one that asks for it waits for its parent.
+#' @section Where it works: In the session, in tasks on nodes of this machine, and in processes that
+#'   these have started with such an object as argument, on Linux, macOS and the BSDs. It exists as
+#'   long as the object in the process that has made it: keep it while tasks use it. On Linux and
+#'   FreeBSD who waits is woken by the system; elsewhere it looks every millisecond.
+#' @param cl cluster made by [make_cluster()]: its nodes are to use the lock; an error where some
+#'   are on other machines. `NULL`: nothing is checked.
+#' @param lock object made by `cluster_lock()`.
+#' @param expr expression to be evaluated.
+#' @param timeout number of seconds to wait for the lock, at most.
+#' @return
+#' * `cluster_lock()`: object of class `clutch_lock`. It travels to nodes as any variable does.
+#' * `with_lock()`: value of `expr`.
+#' * `lock_info()`: list with `pid` (the process that has it, `NA`: none), `taken` (how often it was
+#'   taken) and `died` (how often its holder has ended with it). Numbers.
+#' @section Errors: `clutch_timeout`: the lock was not free within `timeout` seconds.
+#'   `clutch_state_gone`: the lock does not exist any more. A warning of class `clutch_holder_died`,
+#'   with a field `pid`: the process that had the lock before has ended with it. `expr` is evaluated
+#'   nevertheless, unless a handler of that warning prevents it.
+#' @references The robust mutexes of POSIX threads are documented in `pthread_mutexattr_setrobust`
+#'   of the Open Group's base specifications, issue 7.
+#' @seealso [cluster_counter()], [cluster_rate()], [cluster_table()]
+#' @examples
+#' cl <- make_cluster(2)
+#' file <- tempfile()
+#' lock <- cluster_lock(cl)
+#' done <- cluster_map(cl, 1:10, function(i) {
+#'   with_lock(lock, {
+#'     n <- if (file.exists(file)) as.numeric(readLines(file)) else 0
+#'     writeLines(format(n + i), file)
+#'   })
+#' })
+#' readLines(file)  # 55
+#' stop_cluster(cl)
+#' @export
+cluster_lock <- function(cl = NULL) new_state("lock", cl)
+
+#' @rdname cluster_lock
+#' @export
+with_lock <- function(lock, expr, timeout = Inf) {
+  if (!missing(timeout)) check_timeout(timeout)
+  before <- NULL
+  # before it is taken: an interrupt may come at any time
+  on.exit(if (!is.null(before)) .Call(ffi_lock_give, lock))
+  before <- .Call(ffi_lock_take, lock, timeout)
+  if (before != 0L) tell_of_holder(before)
+  expr
+}
+
+tell_of_holder <- function(pid) {
+  text <- sprintf("process %d has ended while it had the lock: what that protects may be half done",
+                  pid)
+  class <- c("clutch_holder_died", "clutch_warning")
+  warning(warningCondition(text, pid = pid, class = class, call = NULL))
+}
+
+#' @rdname cluster_lock
+#' @export
+lock_info <- function(lock) .Call(ffi_lock_info, lock)
+
+#' @export
+format.clutch_lock <- function(x, ...) {
+  holder <- lock_info(x)$pid
+  paste("clutch lock,", if (is.na(holder)) "free" else paste("taken by process", holder))
+}

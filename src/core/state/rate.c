@@ -1,0 +1,20 @@
+#include "core/state/state-layout.h"
+
+void clu_rate_begin(clu_state *s, uint64_t each, uint64_t burst) {
+  s->head->each = each;
+  s->head->burst = burst;
+}
+
+/* `next` is when the next one would go if there were no burst; a burst may go ahead of it. */
+int clu_rate_reserve(clu_state *s, uint64_t n, uint64_t deadline, uint64_t *at) {
+  state_head *h = s->head;
+  uint64_t next = atomic_load(&h->next), after, now, ahead = (h->burst - 1) * h->each;
+  do {
+    now = clu_os_now();
+    after = (next > now ? next : now) + n * h->each;
+    *at = after - h->each;
+    *at = *at > now + ahead ? *at - ahead : now;
+    if (*at > deadline) return CLU_TIMEOUT;
+  } while (!atomic_compare_exchange_weak(&h->next, &next, after));
+  return CLU_OK;
+}

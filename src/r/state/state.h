@@ -1,0 +1,17 @@
+/* State that processes share (core/state/state.h), as R has it. In R it is an environment with the
+ * name of the memory, which the process opens when it needs it for the first time
+ * (R/state-handles.R). Usable in session, nodes and their children alike: it belongs to no cluster.
+ *
+ * Files, each of which uses only those before it: handle, lock (and counters, rates), table.
+ */
+#ifndef CLUTCH_R_STATE_H
+#define CLUTCH_R_STATE_H
+
+#include "core/state/state.h"
+#include "r/base/r-api.h"
+
+/* Returns the state that an object of R stands for; an R error where it is none of that kind. May
+ * run R code. */
+clu_state *clu_state_of(SEXP x, int kind);
+
+#endif
