@@ -61,6 +61,7 @@ open_state <- function(x, kind) {
 
 #' @export
 print.clutch_state <- function(x, ...) {
-  cat("<", format(x), ">\n", sep = "")
+  gone <- function(e) paste("clutch", sub("clutch_", "", class(x)[[1L]]), "that is gone")
+  cat("<", tryCatch(format(x), clutch_state_gone = gone), ">\n", sep = "")
   invisible(x)
 }

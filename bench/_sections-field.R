@@ -326,3 +326,61 @@ sections$observers <- list(
     sprintf("While somebody looks twice a second %.3f (%.3f to %.3f) times as many elements a second are done as while nobody does.",
       t$median[[1L]], t$low[[1L]], t$high[[1L]])
   })
+
+# What the rows of bench/messages.R are, by the beginning of their names
+messages_part <- function(begins, head, unit, scale, label) {
+  t <- read("messages.csv")
+  t <- t[grepl(begins, t$what), ]
+  for (k in c("median", "min", "max")) t[[k]] <- scale * t[[k]]
+  t$what <- label(t$what)
+  crossed(t, "what", "who", head, unit)
+}
+sections$messages <- list(
+  title = "Nodes that talk to each other", scripts = "messages", peers = "Rmpi", no_text = TRUE,
+  question = paste("What do messages between nodes, collective operations, programs in rounds and shared state take, and how",
+                   "soon is a death known?"),
+  tables = list(
+    list(caption = "A vector of numbers from one node to another and back, microseconds.", make = function() {
+      messages_part("^pingpong", "bytes", "", 1e6, function(x) count(as.numeric(sub("pingpong-", "", x))))
+    }),
+    list(caption = "Sums of 1e6 numbers (or 1,000, on many nodes) over all nodes, and meetings of all, milliseconds.",
+         make = function() {
+           messages_part("^(allreduce|barrier)", "operation, nodes", "", 1000, function(x) {
+             sub("-([0-9]+)$", ", \\1", sub("-of-1000", " of 1,000", x))
+           })
+         }),
+    list(caption = paste("Each node sends small messages to each other one, and receives those of all: microseconds a message.",
+                         "Erlang's processes run in one program; its schedulers are as many as there are cores."),
+         make = function() messages_part("^all-to-all", "nodes", "", 1e6, function(x) sub(".*-", "", x))),
+    list(caption = "Whole programs, seconds: k-means (1e6 points of 10 numbers, 20 rounds), heat on a grid (400 x 400, 100 rounds), parallel tempering (16 chains, 1,000 rounds of 20 steps).",
+         make = function() {
+           messages_part("^(k-means|heat|tempering)", "program, nodes", "", 1, function(x) sub("-([0-9]+)$", ", \\1", x))
+         }),
+    list(caption = "Shared state, microseconds. A task of a table is appended, taken, and its result told, by one process.",
+         make = function() {
+           t <- read("messages.csv")
+           t <- t[grepl("^(lock|counter|a task)", t$what), ]
+           for (k in c("median", "min", "max")) t[[k]] <- 1e6 * t[[k]]
+           data.frame(what = t$what, who = t$who, us = cell(t))
+         }),
+    list(caption = "From a rank's `kill -9` to the error of another one that waits for it, milliseconds.", make = function() {
+      messages_part("^death", "in", "", 1000, function(x) sub("death in ", "", x))
+    })),
+  compares = paste("the same programs. *Rmpi* is started by `mpirun` with its defaults; its objects go by",
+                   "`mpi.send.Robj()`, numbers whose length both sides know by `mpi.send()`. *clusterCall of base* is a call to",
+                   "a node of `makePSOCKcluster()` and back; rounds through the session are `clusterCall()`,",
+                   "`clusterApply()` and `clusterMap()`. *rush* keeps its table in a server of Redis on this machine."),
+  better = c("Rmpi's nodes can be on other machines. A message of numbers of a known length costs it less than ours of any object.",
+             "Erlang's processes are no processes of the system: a message costs them a tenth."),
+  shows = function() {
+    of <- function(what, who = "clutch") get_median(read("messages.csv"), what = what, who = who)
+    sentences(
+      sprintf("8 bytes there and back take %s us, with Rmpi %s (a known length) and %s (an object).", num(1e6 * of("pingpong-8")),
+              num(1e6 * of("pingpong-8", "Rmpi, numbers of a known length")), num(1e6 * of("pingpong-8", "Rmpi"))),
+      sprintf("A sum of a million numbers over 2, 4 and 8 nodes takes %s, %s and %s times as long as with Rmpi.",
+              num(of("allreduce-2") / of("allreduce-2", "Rmpi")), num(of("allreduce-4") / of("allreduce-4", "Rmpi")),
+              num(of("allreduce-8") / of("allreduce-8", "Rmpi"))),
+      sprintf("A table does %s times as many tasks a second as rush.",
+              num(of("a task of a table", "rush, with Redis here") / of("a task of a table")))
+    )
+  })

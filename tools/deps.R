@@ -28,7 +28,8 @@ for_adapters <- c(
   "BiocParallel", "RUnit", "pbapply", "pbmcapply", "vegan", "survey", "pls", "sandwich", "partykit",
   "TH.data", "party", "phangorn", "tm", "SnowballC"
 )
-peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "snow", "ranger")
+peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "snow", "ranger",
+           "Rmpi")
 more <- c(
   if ("peers" %in% args) structure(rep("0", length(peers)), names = peers),
   if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"),

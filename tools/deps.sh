@@ -122,15 +122,18 @@ if [[ " $* " = *" tests "* ]]; then
   fi
 fi
 
-# ---- Python, joblib and Dask, which bench/peers.py measures: Debian's ----
-missing_python() {
+# ---- what bench/ measures besides R packages: joblib and Dask, Open MPI, Erlang; Debian's ----
+missing_peers() {
   local pair
+  for pair in mpirun:openmpi-bin erlc:erlang-base; do
+    command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
+  done
   for pair in joblib:python3-joblib distributed:python3-distributed; do
     /usr/bin/python3 -c "import ${pair%%:*}" 2>/dev/null || echo "${pair#*:}"
   done
 }
 if [[ " $* " = *" peers "* ]] && [ $debian = 1 ]; then
-  want=$(without_refused $(missing_python))
+  want=$(without_refused $(missing_peers))
   if [ -n "$want" ] && [ $root = 1 ]; then
     for n in $want; do apt_install "$n" || refuse "$n"; done
   elif [ -n "$want" ]; then

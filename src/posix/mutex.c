@@ -12,15 +12,15 @@
 
 #include "posix/features.h"
 
-static int has_died(clu_os_mutex *m, clu_pid *before) {
-  *before = (clu_pid)atomic_exchange(&m->holder, (uint64_t)getpid());
+static int has_died(clu_os_mutex *m, clu_pid me, clu_pid *before) {
+  *before = (clu_pid)atomic_exchange(&m->holder, (uint64_t)me);
   return *before != 0;
 }
 
 /* Tells whether there is something to give, and that there is not any more. */
-static int gives(clu_os_mutex *m) {
-  uint64_t me = (uint64_t)getpid();
-  return atomic_compare_exchange_strong(&m->holder, &me, 0);
+static int gives(clu_os_mutex *m, clu_pid me) {
+  uint64_t holder = (uint64_t)me;
+  return atomic_compare_exchange_strong(&m->holder, &holder, 0);
 }
 
 #if defined(CLU_HAVE_ROBUST_MUTEX)
@@ -68,7 +68,7 @@ static int wait_for(pthread_mutex_t *p, uint64_t ns) {
 #endif
 }
 
-int clu_os_mutex_take(clu_os_mutex *m, clu_fd fd, uint64_t ns, clu_pid *before) {
+int clu_os_mutex_take(clu_os_mutex *m, clu_fd fd, uint64_t ns, clu_pid me, clu_pid *before) {
   pthread_mutex_t *p = of_system(m);
   int rc = pthread_mutex_trylock(p);
   (void)fd;
@@ -76,12 +76,12 @@ int clu_os_mutex_take(clu_os_mutex *m, clu_fd fd, uint64_t ns, clu_pid *before) 
   if (rc == EBUSY || rc == ETIMEDOUT) return CLU_TIMEOUT;
   if (rc == EOWNERDEAD) rc = pthread_mutex_consistent(p);
   if (rc != 0) return CLU_SYS;
-  return has_died(m, before) ? CLU_DEAD : CLU_OK;
+  return has_died(m, me, before) ? CLU_DEAD : CLU_OK;
 }
 
-void clu_os_mutex_give(clu_os_mutex *m, clu_fd fd) {
+void clu_os_mutex_give(clu_os_mutex *m, clu_fd fd, clu_pid me) {
   (void)fd;
-  if (gives(m)) pthread_mutex_unlock(of_system(m));
+  if (gives(m, me)) pthread_mutex_unlock(of_system(m));
 }
 
 #else
@@ -102,7 +102,7 @@ static int lock_file(clu_fd fd, short how) {
 }
 
 /* Looks after 20 us, and then after a tenth of the time that has passed, at most every ms. */
-int clu_os_mutex_take(clu_os_mutex *m, clu_fd fd, uint64_t ns, clu_pid *before) {
+int clu_os_mutex_take(clu_os_mutex *m, clu_fd fd, uint64_t ns, clu_pid me, clu_pid *before) {
   uint64_t began = clu_os_now(), spent;
   int rc;
   while ((rc = lock_file(fd, F_WRLCK)) == EAGAIN || rc == EACCES) {
@@ -112,11 +112,11 @@ int clu_os_mutex_take(clu_os_mutex *m, clu_fd fd, uint64_t ns, clu_pid *before) 
     nanosleep(&t, NULL);
   }
   if (rc != 0) return CLU_SYS;
-  return has_died(m, before) ? CLU_DEAD : CLU_OK;
+  return has_died(m, me, before) ? CLU_DEAD : CLU_OK;
 }
 
-void clu_os_mutex_give(clu_os_mutex *m, clu_fd fd) {
-  if (gives(m)) lock_file(fd, F_UNLCK);
+void clu_os_mutex_give(clu_os_mutex *m, clu_fd fd, clu_pid me) {
+  if (gives(m, me)) lock_file(fd, F_UNLCK);
 }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "core/journal/record.h"
 #include "core/link/link.h"
+#include "core/mesh/mesh-layout.h"
 #include "core/net/tls.h"
 #include "core/wire/frame.h"
 #include "core/wire/handshake.h"
@@ -177,6 +178,34 @@ static void save_journal(const char *dir) {
   }
 }
 
+/* Writes as one rank does for another, behind where it lies in the ring: messages that are whole,
+ * with a tag, in two pieces, and with segments that are none. */
+static void ring_record(const record_head *h, const char *tag, size_t nbody) {
+  static const unsigned char zeros[64];
+  uint64_t n = sizeof *h + h->ntag + 8 * h->nsegments + nbody;
+  add(&n, sizeof n);
+  add(h, sizeof *h);
+  add(tag, h->ntag);
+  for (size_t left = n - sizeof *h - h->ntag + (8 - n % 8) % 8; left > 0; left--) add(zeros, 1);
+}
+static void save_mesh(const char *dir) {
+  for (int k = 0; k < 4; k++) {
+    const uint64_t skip = RING_SKIP;
+    record_head whole = {.is_first = 1, .ntag = 3, .total = 40, .weight = 40},
+                first = {.is_first = 1, .total = 40, .weight = 40}, then = {0},
+                with = {.is_first = 1, .nsegments = (uint32_t)k, .is_apart = k > 2};
+    uint16_t at = k == 1 ? (uint16_t)(PAIR_BYTES / 16 - 10) : 0;
+    add_byte(at >> 8);
+    add_byte(at & 255);
+    ring_record(&whole, "tag", 40);
+    if (k == 1) add(&skip, sizeof skip);
+    ring_record(&first, "", 15);
+    ring_record(&then, "", 25);
+    ring_record(&with, "", 0);
+    save(dir, "mesh", k);
+  }
+}
+
 int main(int argc, char **argv) {
   static const unsigned char secret[CLU_SECRET] = "another one than the target's..",
                              nonce[CLU_NONCE] = {7};
@@ -217,5 +246,6 @@ int main(int argc, char **argv) {
   save_link(dir);
   save_records(dir);
   save_journal(dir);
+  save_mesh(dir);
   return 0;
 }

@@ -280,6 +280,7 @@ test_that("a state is gone with its object", {
   rm(lock)
   invisible(gc())
   expect_error(with_lock(copy, 1), "gone", class = "clutch_state_gone")
+  expect_output(print(copy), "<clutch lock that is gone>", fixed = TRUE)
   e <- failure(cluster_map(two, 1, function(i) with_lock(copy, 1)))
   expect_s3_class(e$parent, "clutch_state_gone")
 })

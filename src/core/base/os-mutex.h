@@ -21,10 +21,11 @@ typedef struct clu_os_mutex {
 /* Makes one in memory that is 0. */
 int clu_os_mutex_new(clu_os_mutex *m, clu_err *e);
 /* Waits for it, `ns` at most; signals do not end the wait. `fd`: the file of the memory, which this
- * process has open once. It must not have the mutex. CLU_OK; CLU_DEAD: this process has it, and the
- * holder before, whose number is put into `*before`, has ended with it; CLU_TIMEOUT; CLU_SYS. */
-int clu_os_mutex_take(clu_os_mutex *m, clu_fd fd, uint64_t ns, clu_pid *before);
-/* The holder's. A child that it has forked has nothing to give. */
-void clu_os_mutex_give(clu_os_mutex *m, clu_fd fd);
+ * process, `me`, has open once. It must not have the mutex. CLU_OK; CLU_DEAD: this process has it,
+ * and the holder before, whose number is put into `*before`, has ended with it; CLU_TIMEOUT;
+ * CLU_SYS. */
+int clu_os_mutex_take(clu_os_mutex *m, clu_fd fd, uint64_t ns, clu_pid me, clu_pid *before);
+/* Gives it, if process `me`, the caller, is the holder. */
+void clu_os_mutex_give(clu_os_mutex *m, clu_fd fd, clu_pid me);
 
 #endif

@@ -12,7 +12,7 @@ int clu_lock_take(clu_state *s, uint64_t ns, clu_pid *before) {
     s->depth++;
     return CLU_OK;
   }
-  rc = clu_os_mutex_take(&h->mutex, s->fd, ns, before);
+  rc = clu_os_mutex_take(&h->mutex, s->fd, ns, s->holder, before);
   if (rc != CLU_OK && rc != CLU_DEAD) return rc;
   s->depth = 1;
   atomic_fetch_add_explicit(&h->taken, 1, memory_order_relaxed);
@@ -21,7 +21,8 @@ int clu_lock_take(clu_state *s, uint64_t ns, clu_pid *before) {
 }
 
 void clu_lock_give(clu_state *s) {
-  if (clu_lock_depth(s) > 0 && --s->depth == 0) clu_os_mutex_give(&s->head->mutex, s->fd);
+  if (clu_lock_depth(s) > 0 && --s->depth == 0)
+    clu_os_mutex_give(&s->head->mutex, s->fd, s->holder);
 }
 
 void clu_lock_look(clu_state *s, clu_lock_info *out) {

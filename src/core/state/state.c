@@ -159,7 +159,7 @@ void clu_state_free(clu_state *s) {
   while (*at != s) at = &(*at)->next;
   *at = s->next;
   state_look_who(s);
-  if (s->depth > 0) clu_os_mutex_give(&s->head->mutex, s->fd);
+  if (s->depth > 0) clu_os_mutex_give(&s->head->mutex, s->fd, s->holder);
   if (s->maker == clu_os_getpid()) clu_os_common_remove(parse(s->name, id));
   destroy(s);
 }

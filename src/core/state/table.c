@@ -89,12 +89,14 @@ int clu_table_row(clu_state *s, uint64_t id, clu_row *out) {
 /* A change that a process has died in is as if it had not begun. */
 static int begin(clu_state *s) {
   clu_pid before;
-  int rc = clu_os_mutex_take(&s->head->mutex, s->fd, TABLE_WAIT, &before);
+  int rc;
+  state_look_who(s);
+  rc = clu_os_mutex_take(&s->head->mutex, s->fd, TABLE_WAIT, s->holder, &before);
   return rc == CLU_DEAD ? CLU_OK : rc;
 }
 
 static int end(clu_state *s, int rc) {
-  clu_os_mutex_give(&s->head->mutex, s->fd);
+  clu_os_mutex_give(&s->head->mutex, s->fd, s->holder);
   return rc;
 }
 
@@ -149,7 +151,7 @@ static int pop(clu_state *s, clu_row *out) {
   table_row *r = first_open(s, &i);
   if (!r) return i < clu_table_count(s) ? CLU_NOMEM : CLU_AGAIN;
   change(s, r);
-  atomic_store(&r->taker, (uint64_t)clu_os_getpid());
+  atomic_store(&r->taker, (uint64_t)s->holder);
   atomic_store(&r->state, CLU_ROW_TAKEN);
   atomic_store(&s->head->first_open, i + 1);
   changed(s);
