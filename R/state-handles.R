@@ -52,6 +52,7 @@ open_state <- function(x, kind) {
   }
   opened <- the$states$.opened
   if (length(opened) >= STATES_MOST) {
+    .Call(ffi_state_close, the$states[[opened[[1L]]]]) # a lock that it has stays until it is given
     remove_state(opened[[1L]])
     opened <- opened[-1L]
   }

@@ -50,14 +50,11 @@ cluster_lock <- function(cl = NULL) new_state("lock", cl)
 #' @export
 with_lock <- function(lock, expr, timeout = Inf) {
   if (!missing(timeout)) check_timeout(timeout)
-  before <- NULL
-  # before it is taken: an interrupt may come at any time
-  on.exit(if (!is.null(before)) .Call(ffi_lock_give, lock))
-  before <- .Call(ffi_lock_take, lock, timeout)
-  if (before != 0L) tell_of_holder(before)
-  expr
+  x <- .Call(ffi_lock_with, lock, timeout, environment())
+  if (x$visible) x$value else invisible(x$value)
 }
 
+# C code calls this, with the lock.
 tell_of_holder <- function(pid) {
   text <- sprintf("process %d has ended while it had the lock: what that protects may be half done",
                   pid)

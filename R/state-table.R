@@ -25,7 +25,6 @@
 #' @param since number: only rows that have changed since then; it is attribute `changes` of an
 #'   earlier result. Rows that change while the table is read may come once more.
 #' @param state character vector: only rows in these states.
-#' @param x as `table`.
 #' @return
 #' * `cluster_table()`: object of class `clutch_table`. It travels to nodes as any variable does.
 #' * `table_append()`: numbers: the ids of the rows, which count from 1, invisibly.
@@ -38,7 +37,7 @@
 #'   `changes`: see `since`.
 #' * `table_reopen()`: number of rows, invisibly: those that were taken by processes that have ended
 #'   are open again.
-#' * `length()`: number of rows.
+#' * `table_count()`: number of rows.
 #' @section Errors: `clutch_argument`: there is no such row, or rows without names.
 #'   `clutch_memory`: it is full. `clutch_state_gone`: the table does not exist any more.
 #' @seealso [cluster_lock()], [cluster_run()]
@@ -48,7 +47,7 @@
 #' table_append(queue, data.frame(x = c(-2, 0.5, 3)))
 #' # each node works until there are 20 results; what it finds leads to new work
 #' done <- cluster_run(cl, function(rank) {
-#'   while (length(queue) < 20 && !is.null(task <- table_pop(queue))) {
+#'   while (table_count(queue) < 20 && !is.null(task <- table_pop(queue))) {
 #'     x <- task$row$x
 #'     table_set(queue, task$id, list(y = (x - 1)^2, node = rank))
 #'     table_append(queue, list(x = x - 0.2 * (x - 1)))
@@ -71,7 +70,10 @@ table_append <- function(table, rows) {
   invisible(ids)
 }
 
-element_of_column <- function(column, i) if (is.list(column)) column[[i]] else column[i]
+element_of_column <- function(column, i) {
+  if (length(dim(column)) == 2L) return(column[i, , drop = FALSE])
+  if (is.list(column)) column[[i]] else column[i]
+}
 
 check_row <- function(x, what) {
   names <- names(x)
@@ -150,7 +152,7 @@ table_reopen <- function(table) {
 
 #' @rdname cluster_table
 #' @export
-length.clutch_table <- function(x) .Call(ffi_table_count, x)
+table_count <- function(table) .Call(ffi_table_count, table)
 
 #' @export
-format.clutch_table <- function(x, ...) sprintf("clutch table: %.0f rows", length(x))
+format.clutch_table <- function(x, ...) sprintf("clutch table: %.0f rows", table_count(x))

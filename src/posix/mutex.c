@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -104,7 +105,9 @@ static int lock_file(clu_fd fd, short how) {
 /* Looks after 20 us, and then after a tenth of the time that has passed, at most every ms. */
 int clu_os_mutex_take(clu_os_mutex *m, clu_fd fd, uint64_t ns, clu_pid me, clu_pid *before) {
   uint64_t began = clu_os_now(), spent;
+  struct stat st;
   int rc;
+  if (fstat((int)fd, &st) != 0 || !S_ISREG(st.st_mode)) return CLU_SYS; /* a copy without files */
   while ((rc = lock_file(fd, F_WRLCK)) == EAGAIN || rc == EACCES) {
     struct timespec t = {0, 20000};
     if ((spent = clu_os_now() - began) >= ns) return CLU_TIMEOUT;

@@ -92,6 +92,7 @@ static int is_ours(const char *path, const char *name) {
 int clu_os_common_open(const char *path, uint64_t n, clu_fd *fd, clu_err *e) {
   struct stat st;
   int f = -1;
+  errno = ENOENT;
   if (is_ours(path, "/memfd:clutch "))
     f = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | OPEN_ALSO);
   if (f >= 0 && (fstat(f, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||

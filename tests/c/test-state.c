@@ -99,6 +99,19 @@ TEST(a_lock_is_taken_more_than_once_and_given_to_a_depth) {
   clu_state_free(s);
 }
 
+TEST(a_lock_that_this_process_has_outlives_its_last_reference) {
+  clu_state *s = make(CLU_STATE_LOCK);
+  char name[CLU_STATE_NAME];
+  clu_pid before;
+  memcpy(name, clu_state_name(s), sizeof name);
+  CHECK_INT_EQ(clu_lock_take(s, 0, &before), CLU_OK);
+  clu_state_free(s);
+  CHECK(clu_state_find(name, CLU_STATE_LOCK) == s);
+  CHECK_INT_EQ(clu_lock_depth(s), 1);
+  clu_lock_give(s);
+  CHECK(clu_state_find(name, CLU_STATE_LOCK) == NULL);
+}
+
 static void finds_it_taken(clu_state *s) {
   clu_pid before;
   if (clu_lock_depth(s) != 0) _exit(2);
@@ -112,6 +125,7 @@ TEST(a_forked_child_does_not_have_its_parents_lock) {
   CHECK_INT_EQ(clu_lock_take(s, 0, &before), CLU_OK);
   CHECK(ended_well(child(finds_it_taken, s)));
   CHECK_INT_EQ(clu_lock_depth(s), 1);
+  clu_lock_give(s);
   clu_state_free(s);
 }
 
@@ -219,6 +233,7 @@ TEST(a_rate_spaces_what_goes_and_allows_a_burst) {
   CHECK_INT_EQ(clu_rate_reserve(s, 1, began + each, &at[0]), CLU_TIMEOUT);
   CHECK_INT_EQ(clu_rate_reserve(s, 2, CLU_NEVER, &at[0]), CLU_OK);
   CHECK_INT_EQ(at[0] - at[4], 2 * each);
+  CHECK_INT_EQ(clu_rate_reserve(s, UINT64_MAX / 2, CLU_NEVER, &at[0]), CLU_TIMEOUT);
   clu_state_free(s);
 }
 

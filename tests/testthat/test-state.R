@@ -155,7 +155,7 @@ test_that("rows are popped once, in their order, and read by all", {
   expect_identical(nrow(table_read(table)), 0L)
   expect_identical(table_append(table, list(x = 1, y = "a")), 1)
   expect_identical(table_append(table, data.frame(x = c(2, 3), z = c(TRUE, NA))), c(2, 3))
-  expect_length(table, 3L)
+  expect_identical(table_count(table), 3)
   got <- cluster_map(two, 1:3, function(i) {
     task <- table_pop(table)
     table_set(table, task$id, list(twice = 2 * task$row$x, by = Sys.getpid()))
@@ -264,7 +264,7 @@ test_that("all rows are done once, whichever nodes are killed", {
     tools::pskill(unlist(cluster_status(two)$pid)[[1L]], tools::SIGKILL)
     for (x in tasks) failure(collect(x))
     table_reopen(table)
-    done <- !any(table_read(table)$state == "open")
+    done <- all(table_read(table)$state == "done")
   }
   d <- table_read(table)
   expect_identical(d$state, rep("done", 300L))
@@ -316,6 +316,66 @@ test_that("thousands of them leave nothing", {
   expect_lte(count(), here + 2L)
   expect_true(all(on_nodes() < 200L))
   expect_lte(length(ls(get("the", asNamespace("clutch"))$states)), 10L)
+})
+
+test_that("tables that come and go are opened again", {
+  tables <- lapply(1:120, function(i) cluster_table())
+  got <- cluster_map(two, 1, function(i) {
+    for (round in 1:2) for (x in tables) table_append(x, list(v = runif(1000), round = round))
+    gc()
+    vapply(tables, table_count, 1)
+  })[[1L]]
+  expect_identical(got, rep(2, 120))
+  expect_identical(table_read(tables[[1L]])$round, 1:2)
+})
+
+test_that("a copy goes on being checked when its original is removed", {
+  table <- cluster_table()
+  copy <- unserialize(serialize(table, NULL))
+  rm(table)
+  # the collector runs in one of these
+  for (i in 1:50) failure(table_append(copy, list(x = runif(1e5))))
+  invisible(gc())
+  expect_error(table_append(copy, list(x = 1)), class = "clutch_state_gone")
+})
+
+test_that("with_lock() shows what its expression would", {
+  lock <- cluster_lock()
+  expect_invisible(with_lock(lock, x <- 5))
+  expect_visible(with_lock(lock, 5))
+})
+
+test_that("a matrix and a data frame are columns, too", {
+  table <- cluster_table()
+  d <- data.frame(a = 1:2)
+  d$m <- matrix(1:4, 2)
+  table_append(table, d)
+  expect_identical(table_pop(table)$row$m, matrix(c(1L, 3L), 1))
+})
+
+test_that("a lock is kept while it is had, however many others are used", {
+  lock <- cluster_lock(two)
+  others <- lapply(1:150, function(i) cluster_counter())
+  got <- cluster_map(two, 1, function(i) {
+    with_lock(lock, {
+      for (x in others) counter_add(x)
+      gc()
+      Sys.sleep(0.3)
+      counter_value(others[[1L]])
+    })
+  })
+  expect_identical(got, list(1))
+  ready <- cluster_table(two)
+  task <- cluster_submit(two, with_lock(lock, {
+    for (x in others) counter_add(x)
+    gc()
+    table_append(ready, list(now = TRUE))
+    Sys.sleep(1)
+  }))
+  expect_true(table_pop(ready, timeout = 20)$row$now)
+  expect_error(with_lock(lock, 1, timeout = 0), class = "clutch_timeout")
+  collect(task)
+  expect_identical(with_lock(lock, 1, timeout = 0), 1)
 })
 
 test_that("a state travels by every entry point, and to nodes of nodes", {

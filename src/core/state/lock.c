@@ -21,8 +21,9 @@ int clu_lock_take(clu_state *s, uint64_t ns, clu_pid *before) {
 }
 
 void clu_lock_give(clu_state *s) {
-  if (clu_lock_depth(s) > 0 && --s->depth == 0)
-    clu_os_mutex_give(&s->head->mutex, s->fd, s->holder);
+  if (clu_lock_depth(s) == 0 || --s->depth > 0) return;
+  clu_os_mutex_give(&s->head->mutex, s->fd, s->holder);
+  state_end_unused(s);
 }
 
 void clu_lock_look(clu_state *s, clu_lock_info *out) {

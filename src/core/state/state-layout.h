@@ -59,5 +59,7 @@ struct clu_state {
 };
 /* Looks which process this is: a forked child has none of its parent's locks. */
 void state_look_who(clu_state *s);
+/* Ends it, unless somebody has a reference to it, or this process has the lock. */
+void state_end_unused(clu_state *s);
 
 #endif

@@ -153,13 +153,18 @@ void state_look_who(clu_state *s) {
 }
 
 void clu_state_free(clu_state *s) {
+  if (!s) return;
+  s->refs--;
+  state_end_unused(s);
+}
+
+void state_end_unused(clu_state *s) {
   clu_state **at = &all;
   uint64_t id[2];
-  if (!s || --s->refs > 0) return;
+  state_look_who(s);
+  if (s->refs > 0 || s->depth > 0) return;
   while (*at != s) at = &(*at)->next;
   *at = s->next;
-  state_look_who(s);
-  if (s->depth > 0) clu_os_mutex_give(&s->head->mutex, s->fd, s->holder);
   if (s->maker == clu_os_getpid()) clu_os_common_remove(parse(s->name, id));
   destroy(s);
 }

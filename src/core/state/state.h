@@ -32,8 +32,8 @@ const char *clu_state_name(const clu_state *s);
 int clu_state_open(const char *name, int kind, clu_state **out, clu_err *e);
 /* The one of this name that this process has; NULL: none. No reference is added. */
 clu_state *clu_state_find(const char *name, int kind);
-/* To be called as often as it was made and opened. The last time gives back a lock that this
- * process has; where this process has made it, nobody can open it any more. Accepts NULL. */
+/* To be called as often as it was made and opened. A lock that this process has stays until it is
+ * given. Where this process has made it, nobody can open it afterwards. Accepts NULL. */
 void clu_state_free(clu_state *s);
 
 /* ---- lock.c ---- */
@@ -44,7 +44,8 @@ int clu_lock_depth(clu_state *s);
  * and the holder before, process `*before`, has ended with it; CLU_TIMEOUT; CLU_SYS. Blocks;
  * signals do not end that. */
 int clu_lock_take(clu_state *s, uint64_t ns, clu_pid *before);
-/* Gives it as often as it was taken; it is free the last time. */
+/* Gives it as often as it was taken; it is free the last time. Then `s` is gone where
+ * clu_state_free() was called before. */
 void clu_lock_give(clu_state *s);
 
 typedef struct clu_lock_info {
@@ -91,6 +92,8 @@ int clu_table_pop(clu_state *s, clu_row *out);
 /* Adds bytes to a row, or replaces those that were added; it is done then. CLU_DEAD: there is no
  * such row. */
 int clu_table_set(clu_state *s, uint64_t id, const void *bytes, size_t n);
+/* The row that was taken by this process is open again. */
+int clu_table_give_back(clu_state *s, uint64_t id);
 /* Rows that processes have taken for which `is_gone` are open again; `*n`: how many. */
 int clu_table_reopen(clu_state *s, int (*is_gone)(clu_pid), uint64_t *n);
 uint64_t clu_table_count(clu_state *s);

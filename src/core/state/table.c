@@ -86,26 +86,29 @@ int clu_table_row(clu_state *s, uint64_t id, clu_row *out) {
 
 /* ---- changes ---- */
 
-/* A change that a process has died in is as if it had not begun. */
-static int begin(clu_state *s) {
-  clu_pid before;
-  int rc;
-  state_look_who(s);
-  rc = clu_os_mutex_take(&s->head->mutex, s->fd, TABLE_WAIT, s->holder, &before);
-  return rc == CLU_DEAD ? CLU_OK : rc;
-}
-
-static int end(clu_state *s, int rc) {
-  clu_os_mutex_give(&s->head->mutex, s->fd, s->holder);
-  return rc;
-}
-
 /* A row says which change it has before it has it, and the table afterwards: who reads the table's
  * number first and then the rows sees all of the changes up to it. */
 static void change(clu_state *s, table_row *r) {
   atomic_store(&r->changed, atomic_load(&s->head->changes) + 1);
 }
 static void changed(clu_state *s) { atomic_fetch_add(&s->head->changes, 1); }
+
+/* A change that a process has died in has been made or not. Who looks for changes is told of one.
+ */
+static int begin(clu_state *s) {
+  clu_pid before;
+  int rc;
+  state_look_who(s);
+  rc = clu_os_mutex_take(&s->head->mutex, s->fd, TABLE_WAIT, s->holder, &before);
+  if (rc != CLU_DEAD) return rc;
+  changed(s);
+  return CLU_OK;
+}
+
+static int end(clu_state *s, int rc) {
+  clu_os_mutex_give(&s->head->mutex, s->fd, s->holder);
+  return rc;
+}
 
 static void tell(clu_state *s) {
   atomic_fetch_add(&s->head->events, 1);
@@ -149,13 +152,18 @@ static table_row *first_open(clu_state *s, uint64_t *i) {
 static int pop(clu_state *s, clu_row *out) {
   uint64_t i;
   table_row *r = first_open(s, &i);
+  int rc;
   if (!r) return i < clu_table_count(s) ? CLU_NOMEM : CLU_AGAIN;
+  rc = fill(s, r, i + 1, out);
+  if (rc != CLU_OK) return rc;
   change(s, r);
   atomic_store(&r->taker, (uint64_t)s->holder);
   atomic_store(&r->state, CLU_ROW_TAKEN);
   atomic_store(&s->head->first_open, i + 1);
   changed(s);
-  return fill(s, r, i + 1, out);
+  out->state = CLU_ROW_TAKEN;
+  out->taker = s->holder;
+  return CLU_OK;
 }
 
 int clu_table_pop(clu_state *s, clu_row *out) {
@@ -183,6 +191,25 @@ int clu_table_set(clu_state *s, uint64_t id, const void *bytes, size_t n) {
   return rc == CLU_OK ? end(s, set(s, id, bytes, n)) : rc;
 }
 
+static void open_again(clu_state *s, table_row *r, uint64_t i) {
+  if (i < atomic_load(&s->head->first_open)) atomic_store(&s->head->first_open, i);
+  change(s, r);
+  atomic_store(&r->state, CLU_ROW_OPEN);
+  atomic_store(&r->taker, 0);
+  changed(s);
+}
+
+int clu_table_give_back(clu_state *s, uint64_t id) {
+  table_row *r;
+  int rc = begin(s);
+  if (rc != CLU_OK) return rc;
+  r = id < 1 || id > clu_table_count(s) ? NULL : row_at(s, id - 1);
+  if (r && atomic_load(&r->state) == CLU_ROW_TAKEN) open_again(s, r, id - 1);
+  end(s, CLU_OK);
+  tell(s);
+  return CLU_OK;
+}
+
 static int reopen(clu_state *s, int (*is_gone)(clu_pid), uint64_t *n) {
   uint64_t count = clu_table_count(s);
   for (uint64_t i = 0; i < count; i++) {
@@ -190,10 +217,7 @@ static int reopen(clu_state *s, int (*is_gone)(clu_pid), uint64_t *n) {
     if (!r) return CLU_NOMEM;
     if (atomic_load(&r->state) != CLU_ROW_TAKEN) continue;
     if (!is_gone((clu_pid)atomic_load(&r->taker))) continue;
-    if (i < atomic_load(&s->head->first_open)) atomic_store(&s->head->first_open, i);
-    change(s, r);
-    atomic_store(&r->state, CLU_ROW_OPEN);
-    changed(s);
+    open_again(s, r, i);
     ++*n;
   }
   return CLU_OK;

@@ -318,8 +318,7 @@
   PLAIN(ffi_state_open, 2, (SEXP name, SEXP kind))                                               \
   PLAIN(ffi_state_close, 1, (SEXP pointer))                                                      \
   /* r/state/lock.c */                                                                           \
-  PLAIN(ffi_lock_take, 2, (SEXP x, SEXP timeout))                                                \
-  PLAIN(ffi_lock_give, 1, (SEXP x))                                                              \
+  PLAIN(ffi_lock_with, 3, (SEXP x, SEXP timeout, SEXP env))                                      \
   PLAIN(ffi_lock_info, 1, (SEXP x))                                                              \
   PLAIN(ffi_counter_add, 2, (SEXP x, SEXP by))                                                   \
   PLAIN(ffi_counter_set, 2, (SEXP x, SEXP value))                                                \

@@ -1,5 +1,7 @@
 #include "r/state/state.h"
 
+#include <errno.h>
+
 static SEXP tag;
 
 static void end(SEXP x) {
@@ -17,7 +19,7 @@ static SEXP new_pointer(void) {
   return x;
 }
 
-static clu_state *find(SEXP x, int kind) {
+clu_state *clu_state_here(SEXP x, int kind) {
   static SEXP symbol;
   SEXP name;
   if (TYPEOF(x) != ENVSXP) return NULL;
@@ -28,12 +30,12 @@ static clu_state *find(SEXP x, int kind) {
 }
 
 clu_state *clu_state_of(SEXP x, int kind) {
-  clu_state *s = find(x, kind);
+  clu_state *s = clu_state_here(x, kind);
   if (s) return s;
   Rf_eval(PROTECT(Rf_lang3(Rf_install("open_state"), x, PROTECT(Rf_ScalarInteger(kind)))),
           clu_namespace());
   UNPROTECT(2);
-  s = find(x, kind);
+  s = clu_state_here(x, kind);
   if (!s) clu_raise("argument", "this is no shared state of that kind");
   return s;
 }
@@ -62,6 +64,7 @@ SEXP ffi_state_open(SEXP name, SEXP kind) {
   int rc = clu_state_open(CHAR(STRING_ELT(name, 0)), Rf_asInteger(kind), &s, &e);
   if (rc == CLU_OK) R_SetExternalPtrAddr(x, s);
   UNPROTECT(1);
+  if (rc == CLU_SYS && (e.sys == EMFILE || e.sys == ENFILE)) rc = CLU_LIMIT;
   if (rc == CLU_SYS || rc == CLU_PROTO) return R_NilValue;
   if (rc != CLU_OK) clu_raise_err(&e);
   return x;

@@ -3,28 +3,55 @@
 
 /* ---- locks ---- */
 
-/* 0: this process has it; else it has it, and the process of this number had it before and has
- * ended. */
-SEXP ffi_lock_take(SEXP x, SEXP timeout) {
+static clu_state *take(SEXP x, double seconds, clu_pid *before) {
   clu_state *s = clu_state_of(x, CLU_STATE_LOCK);
-  double seconds = Rf_asReal(timeout);
-  clu_pid before = 0;
-  int rc = clu_lock_take(s, 0, &before);
-  if (rc == CLU_TIMEOUT) {
-    uint64_t deadline = clu_deadline(seconds);
-    while (rc == CLU_TIMEOUT && clu_os_now() < deadline) {
-      clu_check_interrupt_now(NULL, NULL);
-      rc = clu_lock_take(s, (uint64_t)clu_slice(deadline), &before);
-    }
+  uint64_t deadline = 0;
+  int rc = clu_lock_take(s, 0, before);
+  while (rc == CLU_TIMEOUT) {
+    if (deadline == 0) deadline = clu_deadline(seconds);
+    if (clu_os_now() >= deadline) break;
+    clu_check_interrupt_now(NULL, NULL);
+    s = clu_state_of(x, CLU_STATE_LOCK);
+    rc = clu_lock_take(s, (uint64_t)clu_slice(deadline), before);
   }
   if (rc == CLU_TIMEOUT) clu_raise("timeout", "the lock was not free within %g seconds", seconds);
   if (rc == CLU_SYS) clu_raise("system", "the system refuses the lock");
-  return Rf_ScalarInteger(rc == CLU_DEAD ? (int)before : 0);
+  if (rc == CLU_OK) *before = 0;
+  return s;
 }
 
-SEXP ffi_lock_give(SEXP x) {
-  clu_lock_give(clu_state_of(x, CLU_STATE_LOCK));
-  return R_NilValue;
+typedef struct locked {
+  clu_state *state; /* it stays as long as the lock is had */
+  clu_pid before;
+  SEXP env;
+} locked;
+
+static SEXP evaluate(void *data) {
+  static SEXP call, told;
+  const locked *l = data;
+  if (!call) {
+    call = Rf_lang2(Rf_install("withVisible"), Rf_install("expr"));
+    R_PreserveObject(call);
+    told = Rf_install("tell_of_holder");
+  }
+  if (l->before) {
+    Rf_eval(PROTECT(Rf_lang2(told, PROTECT(Rf_ScalarInteger((int)l->before)))), clu_namespace());
+    UNPROTECT(2);
+  }
+  return Rf_eval(call, l->env);
+}
+
+static void give(void *data, Rboolean jump) {
+  (void)jump;
+  clu_lock_give(((locked *)data)->state);
+}
+
+/* Evaluates `expr` of `env` while this process has the lock: list(value, visible). However that is
+ * left, the lock is given back: on.exit() can be interrupted before it begins. */
+SEXP ffi_lock_with(SEXP x, SEXP timeout, SEXP env) {
+  locked l = {.env = env};
+  l.state = take(x, Rf_asReal(timeout), &l.before);
+  return R_UnwindProtect(evaluate, &l, give, &l, NULL);
 }
 
 SEXP ffi_lock_info(SEXP x) {

@@ -11,7 +11,10 @@
 #include "r/base/r-api.h"
 
 /* Returns the state that an object of R stands for; an R error where it is none of that kind. May
- * run R code. */
+ * run R code. It is valid until R code or R's collector runs: another object with the same name may
+ * be the one that keeps it. */
 clu_state *clu_state_of(SEXP x, int kind);
+/* Returns the same where this process has it open, else NULL; runs no R code. */
+clu_state *clu_state_here(SEXP x, int kind);
 
 #endif

@@ -1,101 +1,142 @@
+#include "core/base/os-machine.h"
 #include "r/base/wait.h"
 #include "r/serialize/serialize.h"
 #include "r/state/state.h"
 
+static void drop(void *bytes) { clu_blob_unref(bytes); }
+
 /* Takes what a function of the core has returned. 1: it is to be called again; an R error where it
- * has failed. */
-static int again(int rc) {
-  if (rc == CLU_TIMEOUT) clu_check_interrupt_now(NULL, NULL);
-  if (rc == CLU_LIMIT)
-    clu_raise("memory", "the table is full, or a row has more than 256 MB as bytes");
-  if (rc == CLU_NOMEM) clu_raise("memory", "not enough memory for the table");
-  if (rc == CLU_PROTO) clu_raise("protocol", "the memory of the table is damaged");
-  if (rc == CLU_SYS) clu_raise("system", "the system refuses the table's mutex");
-  if (rc == CLU_DEAD) clu_raise("argument", "the table has no such row");
-  return rc == CLU_TIMEOUT;
+ * has failed: then, and where an interrupt jumps, `bytes` (may be NULL) are given back. */
+static int again(int rc, clu_blob *bytes) {
+  if (rc == CLU_OK) return 0;
+  if (rc == CLU_TIMEOUT) {
+    clu_check_interrupt_now(drop, bytes);
+    return 1;
+  }
+  clu_blob_unref(bytes);
+  switch (rc) {
+  case CLU_LIMIT: clu_raise("memory", "the table is full, or a row has more than 256 MB as bytes");
+  case CLU_NOMEM: clu_raise("memory", "not enough memory for the table");
+  case CLU_PROTO: clu_raise("protocol", "the memory of the table is damaged");
+  case CLU_DEAD: clu_raise("argument", "the table has no such row");
+  default: clu_raise("system", "the system refuses the table's mutex");
+  }
 }
 
-/* An object as bytes, which survive an R error. */
-static clu_blob *bytes;
-static void serialize(SEXP value) {
-  clu_blob_unref(bytes);
-  bytes = NULL;
-  bytes = clu_serialize(NULL, value);
+/* Returns the table of an object that had one before its bytes were made; R's collector may have
+ * run since. */
+static clu_state *still(SEXP x, clu_blob *b) {
+  clu_state *s = clu_state_here(x, CLU_STATE_TABLE);
+  if (s) return s;
+  clu_blob_unref(b);
+  return clu_state_of(x, CLU_STATE_TABLE); /* an R error, which says why */
 }
 
 SEXP ffi_table_append(SEXP x, SEXP value) {
-  clu_state *s = clu_state_of(x, CLU_STATE_TABLE);
+  clu_blob *b;
   uint64_t id = 0;
-  serialize(value);
-  while (again(clu_table_append(s, bytes->data, bytes->size, &id))) continue;
+  clu_state_of(x, CLU_STATE_TABLE);
+  b = clu_serialize(NULL, value);
+  while (again(clu_table_append(still(x, b), b->data, b->size, &id), b)) continue;
+  clu_blob_unref(b);
   return Rf_ScalarReal((double)id);
 }
 
 SEXP ffi_table_set(SEXP x, SEXP id, SEXP value) {
-  clu_state *s = clu_state_of(x, CLU_STATE_TABLE);
-  serialize(value);
-  while (again(clu_table_set(s, (uint64_t)Rf_asReal(id), bytes->data, bytes->size))) continue;
+  uint64_t row = (uint64_t)Rf_asReal(id);
+  clu_blob *b;
+  clu_state_of(x, CLU_STATE_TABLE);
+  b = clu_serialize(NULL, value);
+  while (again(clu_table_set(still(x, b), row, b->data, b->size), b)) continue;
+  clu_blob_unref(b);
   return R_NilValue;
 }
 
-/* The bytes are copied first: another row may be looked at while R code runs, as a finalizer may.
- */
+/* The bytes are copied first: R code may run meanwhile, a finalizer, that looks at another row. */
 static SEXP object(const unsigned char *p, size_t n) {
-  clu_blob_unref(bytes);
-  bytes = clu_blob_new(n);
-  if (!bytes || clu_blob_append(bytes, p, n) != 0) clu_raise("memory", "not enough memory");
-  return clu_unserialize(clu_blob_ref(bytes), 0);
+  clu_blob *b = clu_blob_new(n);
+  if (!b || clu_blob_append(b, p, n) != 0) {
+    clu_blob_unref(b);
+    clu_raise("memory", "not enough memory");
+  }
+  return clu_unserialize(b, 0);
+}
+
+typedef struct popped {
+  SEXP x;
+  clu_row row;
+} popped;
+
+static SEXP value_of(void *data) {
+  const clu_row *r = &((popped *)data)->row;
+  return object(r->bytes[0], r->n[0]);
+}
+
+/* A row whose value could not be read, or that was interrupted, is open again. */
+static void give_back(void *data, Rboolean jump) {
+  const popped *p = data;
+  clu_state *s = jump ? clu_state_here(p->x, CLU_STATE_TABLE) : NULL;
+  for (int i = 0; s && i < 50 && clu_table_give_back(s, p->row.id) == CLU_TIMEOUT; i++) continue;
 }
 
 /* list(id, value) of the row that was taken; NULL: none within `timeout` seconds. */
 SEXP ffi_table_pop(SEXP x, SEXP timeout) {
   static const char *names[] = {"id", "value", ""};
-  clu_state *s = clu_state_of(x, CLU_STATE_TABLE);
   uint64_t deadline = clu_deadline(Rf_asReal(timeout));
-  clu_row r;
-  SEXP out;
+  popped p = {.x = x};
+  SEXP out, value;
   for (;;) {
+    clu_state *s = clu_state_of(x, CLU_STATE_TABLE);
     uint32_t events = clu_table_events(s);
-    int rc = clu_table_pop(s, &r);
+    int rc = clu_table_pop(s, &p.row);
     if (rc == CLU_OK) break;
     if (rc != CLU_AGAIN) {
-      again(rc);
+      again(rc, NULL);
       continue;
     }
     if (clu_os_now() >= deadline) return R_NilValue;
     clu_table_wait(s, events, (uint64_t)clu_slice(deadline));
     clu_check_interrupt_now(NULL, NULL);
   }
+  value = PROTECT(R_UnwindProtect(value_of, &p, give_back, &p, NULL));
   out = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(out, 0, Rf_ScalarReal((double)r.id));
-  SET_VECTOR_ELT(out, 1, object(r.bytes[0], r.n[0]));
-  UNPROTECT(1);
+  SET_VECTOR_ELT(out, 0, Rf_ScalarReal((double)p.row.id));
+  SET_VECTOR_ELT(out, 1, value);
+  UNPROTECT(2);
   return out;
 }
 
 enum { OF_ID, OF_STATE, OF_PID, OF_VALUE, OF_SET, OF_CHANGES };
 
-/* How many rows have changed since. */
-static R_xlen_t count_changed(clu_state *s, uint64_t rows, uint64_t since) {
-  R_xlen_t n = 0;
+/* Finds the rows that have changed since; R frees the list. */
+static R_xlen_t find_changed(clu_state *s, uint64_t since, uint64_t **ids) {
+  uint64_t rows = clu_table_count(s), cap = 64, n = 0;
   clu_row r;
+  *ids = (uint64_t *)(void *)R_alloc((size_t)cap, sizeof **ids);
   for (uint64_t id = 1; id <= rows; id++) {
-    again(clu_table_row(s, id, &r));
-    n += r.changed > since;
+    if (clu_table_row(s, id, &r) != CLU_OK || r.changed <= since) continue;
+    if (n == cap) {
+      *ids = (uint64_t *)(void *)S_realloc((char *)*ids, (long)(2 * cap), (long)cap, sizeof **ids);
+      cap *= 2;
+    }
+    (*ids)[n++] = id;
   }
-  return n;
+  return (R_xlen_t)n;
 }
 
-static void put_row(SEXP out, R_xlen_t i, const clu_row *r, clu_state *s) {
-  clu_row later;
-  REAL(VECTOR_ELT(out, OF_ID))[i] = (double)r->id;
-  INTEGER(VECTOR_ELT(out, OF_STATE))[i] = r->state;
-  INTEGER(VECTOR_ELT(out, OF_PID))[i] = r->taker ? (int)r->taker : NA_INTEGER;
-  if (r->bytes[0]) SET_VECTOR_ELT(VECTOR_ELT(out, OF_VALUE), i, object(r->bytes[0], r->n[0]));
-  if (!r->bytes[1]) return;
-  again(clu_table_row(s, r->id, &later)); /* R code may have moved the first one's bytes */
-  if (later.bytes[1])
-    SET_VECTOR_ELT(VECTOR_ELT(out, OF_SET), i, object(later.bytes[1], later.n[1]));
+/* Each object that is made may run R's collector, so the row is looked up again. */
+static void put_row(SEXP out, R_xlen_t i, uint64_t id, SEXP x) {
+  clu_row r;
+  for (int which = 0; which < 2; which++) {
+    again(clu_table_row(clu_state_of(x, CLU_STATE_TABLE), id, &r), NULL);
+    if (which == 0) {
+      REAL(VECTOR_ELT(out, OF_ID))[i] = (double)id;
+      INTEGER(VECTOR_ELT(out, OF_STATE))[i] = r.state;
+      INTEGER(VECTOR_ELT(out, OF_PID))[i] = r.taker ? (int)r.taker : NA_INTEGER;
+    }
+    if (r.bytes[which])
+      SET_VECTOR_ELT(VECTOR_ELT(out, OF_VALUE + which), i, object(r.bytes[which], r.n[which]));
+  }
 }
 
 /* Columns of the rows that have changed since change number `since`, and the number of the last
@@ -104,17 +145,14 @@ SEXP ffi_table_read(SEXP x, SEXP since) {
   static const char *names[] = {"id", "state", "pid", "value", "set", "changes", ""};
   static const SEXPTYPE types[] = {REALSXP, INTSXP, INTSXP, VECSXP, VECSXP};
   clu_state *s = clu_state_of(x, CLU_STATE_TABLE);
-  uint64_t from = (uint64_t)Rf_asReal(since), changes = clu_table_changes(s);
-  uint64_t rows = clu_table_count(s), id = 1;
-  R_xlen_t n = from < changes ? count_changed(s, rows, from) : 0;
+  uint64_t changes = clu_table_changes(s), *ids; /* before the rows are looked at */
+  R_xlen_t n = find_changed(s, (uint64_t)Rf_asReal(since), &ids);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   for (int c = 0; c < OF_CHANGES; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(types[c], n));
   SET_VECTOR_ELT(out, OF_CHANGES, Rf_ScalarReal((double)changes));
-  for (R_xlen_t i = 0; i < n; id++) {
-    clu_row r;
-    again(clu_table_row(s, id, &r));
-    if (r.changed > from) put_row(out, i++, &r, s);
-    if (id % 1024 == 0) clu_check_interrupt(NULL, NULL);
+  for (R_xlen_t i = 0; i < n; i++) {
+    put_row(out, i, ids[i], x);
+    if (i % 1024 == 0) clu_check_interrupt(NULL, NULL);
   }
   UNPROTECT(1);
   return out;
@@ -124,12 +162,15 @@ SEXP ffi_table_count(SEXP x) {
   return Rf_ScalarReal((double)clu_table_count(clu_state_of(x, CLU_STATE_TABLE)));
 }
 
-static int is_gone(clu_pid pid) { return clu_os_kill(pid, 0, 0) != 0; }
+/* A process that was killed, and whose parent has not asked for its end yet, is none any more. */
+static int is_gone(clu_pid pid) {
+  char state = clu_os_process_state((int64_t)pid);
+  return state == 'Z' || state == 'X' || clu_os_kill(pid, 0, 0) != 0;
+}
 
 /* How many rows it has opened again. */
 SEXP ffi_table_reopen(SEXP x) {
-  clu_state *s = clu_state_of(x, CLU_STATE_TABLE);
   uint64_t n = 0;
-  while (again(clu_table_reopen(s, is_gone, &n))) continue;
+  while (again(clu_table_reopen(clu_state_of(x, CLU_STATE_TABLE), is_gone, &n), NULL)) continue;
   return Rf_ScalarReal((double)n);
 }
