@@ -1,14 +1,14 @@
 # Locks, counters, rates and tables that processes share.
 
 two <- make_cluster(2)
-withr::defer(stop_cluster(two), teardown_env())
 
 failure <- function(expr) tryCatch(expr, error = identity)
 
 # ---- locks ----
 
 test_that("one task at a time has a lock", {
-  file <- withr::local_tempfile()
+  file <- tempfile()
+  on.exit(unlink(file))
   writeLines("0", file)
   lock <- cluster_lock(two)
   add <- function(k) {
@@ -81,7 +81,9 @@ test_that("a lock whose holder was killed is had by the next, who is told", {
   failure(cluster_map(two, 1, function(i) {
     with_lock(lock, tools::pskill(Sys.getpid(), tools::SIGKILL))
   }))
-  expect_error(withr::with_options(list(warn = 2), with_lock(lock, "mine")), "half done")
+  before <- options(warn = 2)
+  on.exit(options(before))
+  expect_error(with_lock(lock, "mine"), "half done")
   expect_true(is.na(lock_info(lock)$pid))
 })
 
@@ -379,6 +381,7 @@ test_that("a lock is kept while it is had, however many others are used", {
 })
 
 test_that("a state travels by every entry point, and to nodes of nodes", {
+  on.exit(end_own_cluster())
   ids <- cluster_counter()
   parallel::clusterExport(two, "ids", environment())
   parallel::clusterEvalQ(two, clutch::counter_add(ids))
@@ -407,3 +410,5 @@ test_that("nodes of other machines have none", {
   expect_error(cluster_lock(other), "nodes of this machine", class = "clutch_argument")
   expect_error(cluster_lock(1), "`cl`", class = "clutch_argument")
 })
+
+stop_cluster(two)

@@ -96,6 +96,7 @@ test_that("what other packages' functions have made is called after them", {
 })
 
 test_that("a map that mclapply() makes is called after it, and the next one after itself", {
+  end_own_cluster() # another file may have used it
   on.exit(end_own_cluster())
   square <- function(i) i^2
   clutch::mclapply(1:2, square, mc.cores = 2)
