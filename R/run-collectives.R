@@ -75,9 +75,7 @@ others <- function() seq_len(node_count())[-node_rank()]
 node_broadcast <- function(x, from = 1) {
   from <- check_rank(from, "`from`")
   meet("node_broadcast", from)
-  if (node_rank() != from) return(receive_hidden(from))
-  if (node_count() > 1L) send_hidden(others(), x)
-  x
+  give_to_all(x, from)
 }
 
 #' @rdname node_barrier
@@ -160,7 +158,7 @@ reduce_to <- function(x, op, to, fun, commutative) {
   if (me != at) send_hidden(at, x)
   all <- if (me == at) Reduce(op, receive_all(x))
   if (to != 0L) return(all)
-  share_result(all, 1L)
+  give_to_all(all, 1L)
 }
 
 is_plain_numbers <- function(x) !is.object(x) && (is.numeric(x) || is.logical(x))
@@ -176,7 +174,7 @@ as_reduced <- function(x, op) {
   x
 }
 
-share_result <- function(x, from) {
+give_to_all <- function(x, from) {
   if (node_rank() != from) return(receive_hidden(from))
   if (node_count() > 1L) send_hidden(others(), x)
   x
@@ -195,7 +193,7 @@ reduce_in_pairs <- function(x, op, to) {
     if (me + step <= n) x <- op(x, receive_hidden(me + step))
     step <- 2L * step
   }
-  if (to == 0L) return(share_result(x, 1L))
+  if (to == 0L) return(give_to_all(x, 1L))
   if (to == 1L) return(if (me == 1L) x)
   if (me == 1L) send_hidden(to, x)
   if (me == to) receive_hidden(1L)

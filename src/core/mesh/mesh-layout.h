@@ -118,6 +118,7 @@ static inline uint64_t mesh_size(int count) { return mesh_area_at(count, count +
 
 /* mesh-state.c. Wakes this rank, if it sleeps: it has something to look at. */
 void mesh_notify(clu_mesh *m, int rank);
+void mesh_notify_all(clu_mesh *m); /* but this one */
 /* Returns who is to be named where `who` is gone: others fail because of the first who did. */
 int mesh_named(const clu_mesh *m, int who);
 /* Ends all waiting, if nobody has before. */

@@ -18,8 +18,7 @@ void clu_mesh_meet(clu_mesh *m, const clu_meeting *why, uint32_t *turn) {
     }
   atomic_store(&h->arrived, 0);
   atomic_fetch_add(&h->turn, 1);
-  for (int i = 0; i < m->count; i++)
-    if (i != m->rank) mesh_notify(m, i);
+  mesh_notify_all(m);
 }
 
 int clu_mesh_has_met(clu_mesh *m, uint32_t turn, int *who) {

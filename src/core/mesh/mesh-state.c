@@ -14,7 +14,7 @@ void mesh_notify(clu_mesh *m, int rank) {
 
 /* ---- ends ---- */
 
-static void notify_all(clu_mesh *m) {
+void mesh_notify_all(clu_mesh *m) {
   for (int i = 0; i < m->count; i++)
     if (i != m->rank) mesh_notify(m, i);
 }
@@ -36,7 +36,7 @@ void clu_mesh_leave(clu_mesh *m, int failed) {
   if (failed) set_first(m, m->rank);
   atomic_store(&m->ranks[m->rank].waits, CLU_WAIT_NONE);
   atomic_store(&m->ranks[m->rank].state, failed ? CLU_RANK_FAILED : CLU_RANK_ENDED);
-  notify_all(m);
+  mesh_notify_all(m);
 }
 
 void clu_mesh_died(clu_mesh *m, int rank, const clu_exit *how) {
@@ -45,12 +45,12 @@ void clu_mesh_died(clu_mesh *m, int rank, const clu_exit *how) {
   atomic_store(&r->code, (uint32_t)how->code);
   atomic_store(&r->state, CLU_RANK_DEAD);
   set_first(m, rank);
-  notify_all(m);
+  mesh_notify_all(m);
 }
 
 void mesh_judge(clu_mesh *m, int verdict, int a, int b) {
   uint64_t none = 0, whole = (uint64_t)verdict | (uint64_t)a << 16 | (uint64_t)b << 32;
-  if (atomic_compare_exchange_strong(&m->head->verdict, &none, whole)) notify_all(m);
+  if (atomic_compare_exchange_strong(&m->head->verdict, &none, whole)) mesh_notify_all(m);
 }
 
 void clu_mesh_end(clu_mesh *m) { mesh_judge(m, CLU_CANCELLED, 0, 0); }
