@@ -137,7 +137,7 @@ chaos: build
 test-r: build deps-newer
 	@echo; echo "== testthat"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-r
-	@$(WITH_LIB) tools/run-tests$(if $(FILTER),,-in-parts).sh $(RESULTS)/test-r $(if $(FILTER),"$(FILTER)")
+	@$(WITH_LIB) tools/run-tests$(if $(FILTER),,-in-parts).sh $(RESULTS)/test-r $(if $(FILTER),'$(value FILTER)')
 
 # BRIEF=1: without the test files that take long, where they have been run outside ('make test')
 check: deps-vignettes
@@ -172,7 +172,7 @@ test-portable:
 	  CLUTCH_PORTABLE=1 tools/tally.sh
 
 test-newer-r:
-	@tools/newer-r.sh $(if $(FILTER),"$(FILTER)")
+	@tools/newer-r.sh $(if $(FILTER),'$(value FILTER)')
 
 # Not part of 'make test': to install mingw-w64 and wine takes minutes and 1.2 GB.
 test-windows:

@@ -81,7 +81,7 @@ signal_connections <- function() {
 
 # The numbers of closed connections are used again.
 is_same_connection <- function(con) {
-  now <- tryCatch(getConnection(con), error = function(e) NULL)
+  now <- connection_at(con)
   !is.null(now) && identical(attr(now, "conn_id"), attr(con, "conn_id"))
 }
 

@@ -36,6 +36,7 @@
 #   on_new_nodes what is told of nodes that are made for mclapply()
 #   travel       recipes that users have registered, see code-travel.R
 #   states       pointers to shared state, by its name, see state-handles.R
+#   actors, actor_number, sees_to_actors, actors_seen    see actor-actor.R
 #   libraries    files of compiled code that have come, by their paths, see code-recipes.R
 #   shell        lines of programs for a shell, by name, see base-shell.R
 #   called       what the next map is called, see task-job-label.R
@@ -55,6 +56,9 @@ the$listeners <- list()
 the$has_spans <- FALSE
 the$states <- new.env(parent = emptyenv())
 the$tree_from <- 50L
+the$actors <- new.env(parent = emptyenv())
+the$actor_number <- the$actors_seen <- 0
+the$sees_to_actors <- FALSE
 
 # In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,
 # and its clusters cannot be used. So who is about to start something here forgets it.
@@ -64,6 +68,7 @@ forget_parents <- function() {
   for (w in the$watches) w$gone <- TRUE
   the$watches <- the$servers <- the$own_servers <- the$daemons <- the$crew <-
     the$links <- the$held <- list()
+  the$actors <- new.env(parent = emptyenv())
   the$watch <- the$own <- the$pool <- the$on_new_nodes <- the$tests <- NULL
   is_ours <- isNamespaceLoaded("parallel") &&
     inherits(parallel::getDefaultCluster(), "clutch_cluster")

@@ -469,8 +469,10 @@ stop_nodes <- function(cl) {
   for (nd in nodes) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
   info <- nodes[[1L]]$info
   drop_replacements(info$tasks)
+  at_stop <- info$tasks$at_stop
   ranks <- vapply(nodes, function(nd) nd$rank, 1L)
   handles <- lapply(nodes, function(nd) nd$handle)
+  if (!is.null(at_stop) && length(ranks) == length(info$hosts)) at_stop(info$tasks)
   if (stops_all(info, ranks)) {
     t <- info$tasks
     if (!is.null(t)) t$resize <- NULL # no host is asked for any more

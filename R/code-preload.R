@@ -118,6 +118,6 @@ close_devices <- function() {
 close_connections <- function(but) {
   while (sink.number() > 0L) sink()
   new <- setdiff(getAllConnections(), but)
-  for (k in new) try(close(getConnection(k)), silent = TRUE)
+  for (k in new) try(close(connection_at(k)), silent = TRUE)
   if (length(new)) "connections"
 }

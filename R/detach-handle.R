@@ -189,7 +189,7 @@ as.promise.clutch_job <- function(x) {
   promises::promise(function(resolve, reject) {
     poll <- function() {
       tryCatch({
-        if (!resolved.clutch_job(x)) return(later::later(poll, pause))
+        if (!resolved.clutch_job(x)) return(without_signals(later::later(poll, pause)))
         resolve(deliver_job(x))
       }, error = reject)
     }

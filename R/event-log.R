@@ -94,8 +94,9 @@ log_problem <- function(to) {
 
 # The number of one that was closed is given to the next that is opened.
 is_connection_there <- function(con) {
-  there <- tryCatch(getConnection(as.integer(con)), error = function(e) NULL)
-  !is.null(there) && identical(attr(there, "conn_id"), attr(con, "conn_id"))
+  there <- connection_at(con)
+  if (is.null(attr(there, "conn_id"))) return(identical(class(there), class(con)))
+  identical(attr(there, "conn_id"), attr(con, "conn_id"))
 }
 
 # `event`: see event-tell.R.

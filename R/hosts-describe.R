@@ -9,7 +9,7 @@
 #   r         how R starts there, see hosts-there.R
 #   address, listen  this machine's names as the hosts know it, and the ports at which it listens
 #   tls       whether connections are encrypted
-#   least     number of hosts, if there may be more with the work, see slurm-resize.R; NULL: all
+#   least     number of hosts, if there may be more with the work, see resize-size.R; NULL: all
 #             stay
 # and what that kind needs.
 

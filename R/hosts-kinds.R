@@ -38,7 +38,7 @@
 # While the cluster is there:
 #   attend(t)           the cluster gets its scheduler: what hosts want of each of its steps, see
 #                       manager_of() in task-jobs.R; NULL: nothing
-# and where it may grow, see slurm-resize.R:
+# and where it may grow, see resize-size.R:
 #   ask(info)           finds out about the jobs of hosts that were asked for
 #   waits_too_long(info, k)  says so, where a host has waited in a queue for too long; or NULL
 #   began(info, k)      when the host's job was seen not to wait any more, by clock(); or NULL
@@ -80,20 +80,18 @@ print.clutch_hosts <- function(x, ...) {
 
 hosts_text <- function(x, kind) {
   n <- length(x$each)
-  nodes <- if (length(unique(x$each)) == 1L) {
-    sprintf("%d on each", x$each[[1L]])
-  } else {
-    sprintf("%d to %d on each", min(x$each), max(x$each))
-  }
+  nodes <- paste(range_text(min(x$each), max(x$each)), "on each")
   if (!is.null(x$least)) {
-    text <- "%d to %d hosts by %s, a job each, as there is work; nodes: %d to %d, %s"
     first <- sum(x$each[first_hosts(x)])
-    return(sprintf(text, x$least, n, kind$by, first, sum(x$each), nodes))
+    text <- "%s by %s, a job each, as there is work; nodes: %s, %s"
+    return(sprintf(text, hosts_count(x$least, n), kind$by, range_text(first, sum(x$each)), nodes))
   }
-  count <- if (n == 1L) "1 host" else paste(n, "hosts")
   names <- if (kind$has_names) named_hosts(x$hosts) else ""
-  sprintf("%s by %s%s; nodes: %d, %s", count, kind$by, names, sum(x$each), nodes)
+  sprintf("%s by %s%s; nodes: %d, %s", hosts_count(n, n), kind$by, names, sum(x$each), nodes)
 }
+
+range_text <- function(from, to) if (from == to) to else paste(from, "to", to)
+hosts_count <- function(from, to) paste(range_text(from, to), if (to == 1L) "host" else "hosts")
 
 # ": alpha, beta", the first five.
 named_hosts <- function(names) {

@@ -9,7 +9,7 @@ check_min_hosts <- function(x, launch) {
     throw("argument", text)
   }
   if (!is.null(launch$least)) {
-    throw("argument", "`min_hosts` is for a number of hosts that stays, not with slurm(nodes = )")
+    throw("argument", "`min_hosts` is for a number of hosts that stays, not with `nodes`")
   }
   n <- length(launch$each)
   if (is_whole(x) && length(x) == 1L && x <= n) return(as.integer(x))

@@ -15,8 +15,7 @@ run_launches <- function(info, seconds) {
     }
     set_remote(info, cleanup = list(remove_folder_at_end(folder)))
   }
-  folder <- if (is.null(info$remote$folder)) "" else info$remote$folder
-  launches <- commands_now(info, folder, first_hosts(x))
+  launches <- commands_now(info, first_hosts(x))
   began <- clock()
   hosts <- length(info$remote$servers)
   parents <- if (length(launches) < hosts) integer(hosts) else info$plan$kind$parents(x)
@@ -32,8 +31,9 @@ wants_folder <- function(info) {
   any(vapply(info$plan$launches, function(launch) launch$delivery$wants_folder, NA))
 }
 
-# The value is what is run for the hosts `of`, now that the port is known.
-commands_now <- function(info, folder, of) {
+# The value is what is run for the hosts `of`, now that port and folder are known.
+commands_now <- function(info, of) {
+  folder <- if (is.null(info$remote$folder)) "" else info$remote$folder
   commands_of(info$plan$kind, info$plan$launch, info$plan$methods, folder, format(info$port), of)
 }
 
@@ -144,7 +144,7 @@ run_launch <- function(info, launch, text) {
   handle <- run_command(argv, env, log, input = input, hold = isTRUE(launch$watched),
                         leaves = info$plan$kind$leaves)
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
-       keeps_job = !is.null(launch$cancel), printed = launch$printed)
+       keeps_job = !is.null(launch$cancel), printed = launch$printed, began = clock())
 }
 
 command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$remote$commands)
@@ -160,8 +160,8 @@ is_not_run <- function(info, k) is.null(command_of(info, k))
 # By the command, and by the job that it has submitted.
 printed_of <- function(info, command) {
   printed <- if (is.null(command$printed)) "job.log" else command$printed
-  of_job <- if (isTRUE(command$keeps_job)) log_lines(file.path(info$remote$folder, printed))
-  c(log_lines(command$log), of_job)
+  has_file <- isTRUE(command$keeps_job) && !is.null(info$remote$folder)
+  c(log_lines(command$log), if (has_file) log_lines(file.path(info$remote$folder, printed)))
 }
 
 # ---- the end ----

@@ -57,7 +57,7 @@ start_host_again <- function(info, k, left) {
   unlink(command_of(info, k)$log)
   forget_command(info, k)
   set_host(info, k, link_host(info$remote$link, host_setup(info)))
-  launch <- commands_now(info, "", k)[[1L]]
+  launch <- commands_now(info, k)[[1L]]
   seconds <- min(left(), AGAIN_LIMIT)
   end <- clock() + seconds
   run_and_note(info, launch, settings_for(info, launch, seconds))

@@ -54,8 +54,14 @@ host_end_reason <- function(info, k) {
   if (nzchar(why)) sprintf(" (%s)", why) else ""
 }
 
-# How the host of this node has ended, as far as Slurm was asked; NULL: it has not, or it is not
-# known.
+# A host ends by SIGTERM to all its processes, which come to their ends at about the same time.
+was_terminated <- function(info, index) {
+  i <- .Call(ffi_node_info, info$handles[[index]])
+  isTRUE(i$by_signal) && i$code == tools::SIGTERM
+}
+
+# How the host of this node has ended, where somebody else has ended it; NULL: it has not, or it is
+# not known.
 end_of_host <- function(info, rank) {
   if (is.null(info$remote$ends)) return(NULL)
   info$remote$ends[[format(info$host_of[[rank]])]]

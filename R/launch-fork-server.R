@@ -196,7 +196,7 @@ server_command <- function(spec, env, folder, is_own = FALSE) {
 server_env <- function(spec, env, loads = NULL) {
   env <- without_threads(env)
   if (spec$strategy == "spawn") return(env)
-  quick_start(env, bytes_of_code(c(spec$packages, spec$load, loads)))
+  quick_start(env, server_cells(bytes_of_code(c(spec$packages, spec$load, loads))))
 }
 
 without_threads <- function(env) {

@@ -64,6 +64,7 @@ with_gaps_in <- function(after, o) {
 }
 
 # Arguments become variables of its environment before it is called.
+utils::globalVariables(".f") # of with_function()
 function_of_values <- function(f) {
   outer <- function(...) {
     list2env(list(...), environment(.f))

@@ -45,7 +45,8 @@
 #'   times, each time on another node if there is one; on this machine also on the node that has
 #'   come in place of the dead one, if no other is free. It is retried when its node has died, not
 #'   when the function has failed or its time was up. An element that was with a node and not begun
-#'   when that died was not started. Starts that Slurm has ended are not counted, see [slurm()].
+#'   when that died was not started. Starts that a scheduler has ended are not counted, see
+#'   [slurm()] and [hosts_command()].
 #'
 #'   A node that dies is replaced, and prepared as [cluster_setup()] says. The other nodes go on
 #'   meanwhile. A node of which three in turn have ended before they had begun anything is given up
@@ -262,7 +263,8 @@
 #'   `element`, `node`, `host` (its name), `attempt`, `parent` (the original condition), `calls`
 #'   (the stack on the node, as text) and `node_call`. It has a second class where the cause is
 #'   another one than an error in `.f`:
-#'   * `clutch_task_died`: its node has died (`pid`, `signal`, `status`; of [slurm()] also `cause`)
+#'   * `clutch_task_died`: its node has died (`pid`, `signal`, `status`; of [slurm()] and
+#'     [hosts_command()] also `cause`)
 #'   * `clutch_task_memory`: the same, for want of memory, or over `.max_memory`
 #'   * `clutch_task_timeout`: it took longer than `.timeout`; `stack`: its calls then, or `NULL`
 #'   * `clutch_task_cancelled`: it was cancelled

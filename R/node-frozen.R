@@ -188,7 +188,7 @@ frozen_value <- function(code, env) {
 eval_in_frame <- function(code, env) {
   if ("return" %in% all.names(code)) return(eval(code, env))
   do.call(delayedAssign, list("value", code, env, environment()))
-  value
+  get("value", inherits = FALSE)
 }
 
 # R's own browser, whose lines come from the session.

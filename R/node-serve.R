@@ -66,7 +66,7 @@ node_end <- function() {
   try(silent = TRUE, {
     while (sink.number() > 0L) sink()
     if (isNamespaceLoaded("grDevices") && length(grDevices::dev.list())) grDevices::graphics.off()
-    for (con in getAllConnections()[-(1:3)]) close(getConnection(con))
+    for (con in getAllConnections()[-(1:3)]) close(connection_at(con))
     objects <- ls(globalenv(), all.names = TRUE)
     if (length(objects) > 1L) {
       rm(list = objects, envir = globalenv())

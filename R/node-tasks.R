@@ -86,7 +86,7 @@ signalled_in <- function(n) {
 
 # Time is up, or a user has sent a signal. No second one is heard until the calls are text.
 on_interrupt <- function(c) {
-  if (is_loading(sys.nframe()) && .Call(ffi_node_postpone)) tryInvokeRestart("resume")
+  if (is_half_done(sys.nframe()) && .Call(ffi_node_postpone)) tryInvokeRestart("resume")
   if (is.null(.Call(ffi_node_at_task))) return()
   calls <- sys.calls()
   the_node$calls <- suspendInterrupts(tryCatch(stack_lines(calls), error = function(e) NULL))
@@ -94,13 +94,25 @@ on_interrupt <- function(c) {
   the_node$calls <- c(the_node$calls, told_of_copy())
 }
 
-# Tells whether R reads an environment of a package from disk: lazyLoad() registers it empty, and
-# fills it then. A jump between leaves it empty for good. The table of all S4 classes is one; it
-# takes 20 ms.
-is_loading <- function(n) {
+# Tells whether R is at something that a jump would leave half done for good.
+#
+# lazyLoad() reads an environment of a package from disk: it registers it empty, and fills it then.
+# The table of all S4 classes is one; it takes 20 ms. Package cli lays out a text, which takes some
+# ms: a container without its style would make each later text fail, such as that of an error.
+is_half_done <- function(n) {
+  of_cli <- if (isNamespaceLoaded("cli")) asNamespace("cli")
   for (i in seq_len(n)) {
     f <- sys.function(i)
     if (identical(names(formals(f)), "n") && "lazyLoadDBfetch" %in% all.names(body(f))) return(TRUE)
+    if (identical(environment(f), of_cli) && lays_out_text(f, of_cli)) return(TRUE)
+  }
+  FALSE
+}
+
+lays_out_text <- function(f, of_cli) {
+  for (name in c("cli__fmt", "cli_server_default")) {
+    of_name <- get0(name, of_cli, "function", inherits = FALSE)
+    if (!is.null(of_name) && identical(body(f), body(of_name))) return(TRUE)
   }
   FALSE
 }

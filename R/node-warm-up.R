@@ -45,7 +45,7 @@ warm_up_host <- function() {
 }
 
 # Objects that a collection has met are old: the collections in the nodes leave their pages alone,
-# and so shared, until a full one comes. After collect_early() that holds for two thirds of them.
+# and so shared, until a full one comes. After collect_for_forks() that holds for most of them.
 # With packages or preloaded objects these are few, and there are millions of others: a full
 # collection. Each takes as long here as in one node, which is a tenth of what these take to load.
 #

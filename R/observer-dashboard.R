@@ -69,7 +69,7 @@ open_dashboard <- function(take, port = 0, token = new_token(), title = "clutch"
     d$port <- port_to_serve(port)
     d$host <- sprintf("127.0.0.1:%d", d$port)
     d$server <- tryCatch(
-      httpuv::startServer("127.0.0.1", d$port, app, quiet = TRUE),
+      without_signals(httpuv::startServer("127.0.0.1", d$port, app, quiet = TRUE)),
       error = function(e) if (port != 0) stop(e) # another program was quicker
     )
   }
@@ -280,7 +280,7 @@ take_snapshot <- function(d) {
   d$time <- to_json(s$time)
   d$session <- to_json(s$session)
   keep_news(d, s)
-  for (name in c("clusters", "nodes", "jobs", "hosts")) keep_table(d, name, s[[name]])
+  for (name in c("clusters", "nodes", "jobs", "hosts", "actors")) keep_table(d, name, s[[name]])
 }
 
 # Keeps what has come since the snapshot before: tasks and events.

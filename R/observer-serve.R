@@ -115,6 +115,8 @@ observer_stacks <- function(cluster, wait, nodes = NULL) {
 #   events    time, cluster, node (NA: none), kind, text: the last
 #   hosts     host, state ("up", "waiting", "cut"), nodes, load (processes), memory, memory_free,
 #             sent, received (bytes), round_trip (seconds)
+#   actors    cluster, label, pid, state, queue, method, done, busy, restarts, waits_for: as
+#             cluster_actors() has them, "" for NA
 # `since`: `clusters` of an earlier snapshot, or of these cluster, ended and told: then of tasks and
 # events only those that came after it.
 view_snapshot <- function(cluster = NULL, tasks = NULL, since = NULL) {
@@ -132,7 +134,8 @@ view_snapshot <- function(cluster = NULL, tasks = NULL, since = NULL) {
   list(time = now, session = observed_session(seen), clusters = whole(observed_cluster),
        nodes = nodes, jobs = whole(observed_jobs), tasks = whole(observed_tasks),
        events = whole(observed_events),
-       hosts = observed_hosts(nodes, whole(function(x) to_rows(x$hosts))))
+       hosts = observed_hosts(nodes, whole(function(x) to_rows(x$hosts))),
+       actors = whole(observed_actors))
 }
 
 # So many bytes, about, are garbage soon. R would let that grow to some 60 MB, and to get memory
@@ -237,6 +240,17 @@ observed_events <- function(x) {
   e <- x$events
   to_rows(list(time = e$time, cluster = of_cluster(x, length(e$time)),
                node = as.integer(ifelse(e$node > 0, e$node, NA)), kind = e$kind, text = e$text))
+}
+
+observed_actors <- function(x) {
+  a <- x$actors
+  by_number <- order(a$number)
+  a <- lapply(a, function(column) column[by_number])
+  awaited <- a$label[match(a$waits, a$name)]
+  awaited[is.na(awaited)] <- ""
+  to_rows(list(cluster = of_cluster(x, length(a$name)), label = a$label, pid = a$pid,
+               state = a$state, queue = a$queue, method = a$method, done = a$done,
+               busy = round(a$busy, 3), restarts = a$restarts, waits_for = awaited))
 }
 
 observed_session <- function(seen) {

@@ -13,7 +13,7 @@ new_plan <- function(request, ..., launcher) { # behind the dots: it is not `lau
     # names, one for each node
     hosts = vapply(request$hosts, function(h) h$host, ""),
     # number of nodes with which the cluster starts, and which `cl` has, if it may have more with
-    # the work, see slurm-resize.R and task-grow.R; NULL: it has all
+    # the work, see resize-size.R and task-grow.R; NULL: it has all
     first = NULL,
     # of nodes on this machine that come and go with the work: seconds without any until they end
     idle = NULL,

@@ -9,7 +9,8 @@ new_remote <- function() {
     given_up = NULL, # numbers of lost hosts that are not started again
 
     # the commands that start them, see hosts-run.R:
-    commands = NULL, # what was run: list(handle, log, hosts, argv, keeps_job, printed) each
+    # what was run: list(handle, log, hosts, argv, keeps_job, printed, began) each
+    commands = NULL,
     folder = NULL, # of files that hosts read, or NULL
     cleanup = NULL, # list of one handle, or NULL: who removes it when the session has ended
     parents = NULL, # for each host who starts it, see launch_parents()

@@ -128,7 +128,7 @@ slurm <- function(hosts = NULL, each = NULL, time = NULL, ..., nodes = NULL, idl
   size <- if (is.null(nodes)) {
     slurm_size(hosts, each, allocation)
   } else {
-    slurm_bounds(nodes, each)
+    host_bounds(nodes, each)
   }
   new_hosts(
     "slurm", "slurm", sprintf("host %d of Slurm", seq_len(size$hosts)), rep(size$each, size$hosts),
@@ -158,32 +158,11 @@ slurm_size <- function(hosts, each, allocation) {
 
 # With `nodes` each host has a job of its own.
 check_bounds_only <- function(hosts, submit) {
-  if (!is.null(hosts)) {
-    throw("argument", "either `hosts`, a number that stays, or `nodes`, the least and the most")
-  }
+  check_no_hosts(hosts)
   if (isFALSE(submit)) {
     text <- "`nodes` is for jobs that are submitted, and `submit = FALSE` is for an allocation"
     throw("argument", text)
   }
-}
-
-# Numbers of hosts, at least and at most, and of nodes on each.
-slurm_bounds <- function(nodes, each) {
-  if (is.null(each)) each <- 1L
-  check_one(each, "`each`", is_whole, "a number of nodes, 1 or more")
-  bounds <- bounds_of(nodes)
-  if (is.null(bounds) || is.infinite(bounds[[2L]])) {
-    text <- "`nodes` has to be the least and the most nodes, 1 or more, as c(10, 200) or 10:200"
-    if (length(nodes) == 1L) text <- paste0(text, "; a number that stays is `hosts`")
-    throw("argument", text)
-  }
-  least <- ceiling(bounds[[1L]] / each)
-  most <- floor(bounds[[2L]] / each)
-  if (most < least) {
-    text <- "`nodes`: no number of hosts with %d nodes each has %.0f to %.0f nodes"
-    throw("argument", sprintf(text, as.integer(each), bounds[[1L]], bounds[[2L]]))
-  }
-  list(hosts = as.integer(most), least = as.integer(least), each = as.integer(each))
 }
 
 # The allocation in which this process runs: job, number of hosts, the least number of processors

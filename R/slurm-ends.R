@@ -27,12 +27,6 @@ hear_of_ends <- function(t) {
   .Call(ffi_tasks_ask, t$ptr, 2)
 }
 
-# Slurm's SIGTERM comes to all processes of a step at about the same time.
-was_terminated <- function(info, index) {
-  i <- .Call(ffi_node_info, info$handles[[index]])
-  isTRUE(i$by_signal) && i$code == tools::SIGTERM
-}
-
 # `may_be_ending`: one of its nodes has ended as if the host would.
 ask_end_of_host <- function(info, k, may_be_ending) {
   key <- format(k)

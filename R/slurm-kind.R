@@ -94,7 +94,5 @@ ended_with <- function(code) list(state = "dead", by_signal = FALSE, code = code
 attend_slurm <- function(t) {
   info <- t$info
   if (length(info$remote$jobs) || !is.null(info$plan$launch$job)) .Call(ffi_tasks_ask, t$ptr, 0)
-  if (!is.null(info$plan$first)) t$resize <- new_resize(info)
-  list(step = see_to_size, hear_of_ends = hear_of_ends, await = await_some_host,
-       may_come_again = host_may_come_again)
+  manage_hosts(t, hear_of_ends)
 }

@@ -85,7 +85,7 @@ socket_table <- function() {
   table <- as.data.frame(.Call(ffi_socket_table))
   table$owner <- ifelse(table$ours, "clutch", "other")
   for (k in getAllConnections()[-(1:3)]) {
-    con <- getConnection(k)
+    con <- connection_at(k)
     if (!inherits(con, c("sockconn", "servsockconn"))) next
     fd <- .Call(ffi_connection_fd, con)
     if (is.na(fd)) next

@@ -106,8 +106,9 @@ attach_default_packages <- function(idle = FALSE, forks = FALSE) {
     options(old)
     if (!is.null(jit)) compiler::enableJIT(jit)
   })
-  if (!load_before_methods(idle, forks)) return(FALSE)
+  if (!load_before_methods(idle, forks && !has_server_cells())) return(FALSE)
   .OptRequireMethods()
+  if (forks && has_server_cells()) collect_for_forks()
   while (length(the_node$later)) {
     if (idle && .Call(ffi_node_is_asked)) return(FALSE)
     attach_default_package(the_node$later[[1L]])
@@ -129,21 +130,28 @@ attach_default_package <- function(package) {
 
 # Where a package's S3 methods are registered and package methods is there, R reads the table of all
 # S4 classes. That takes 25 ms and 5 MB, and code without S4 never needs it. So the others are
-# loaded first. They are attached in R's order. `idle`, `forks`, value: as of
-# attach_default_packages().
-load_before_methods <- function(idle, forks) {
+# loaded first. They are attached in R's order. `idle`, value: as of attach_default_packages().
+# `collects`: garbage is collected then.
+load_before_methods <- function(idle, collects) {
   if (isNamespaceLoaded("methods")) return(TRUE)
   for (p in setdiff(the_node$later, "methods")) {
     if (idle && .Call(ffi_node_is_asked)) return(FALSE)
     try(loadNamespace(p), silent = TRUE) # it is a warning when it cannot be attached
   }
-  if (forks) collect_early()
+  if (collects) collect_for_forks()
   TRUE
 }
 
-# A full collection, as each process's first one is, while two thirds of the objects are there. It
-# takes 7 ms; at the end, in settle_memory(), it would take 30.
-collect_early <- function() {
-  gc(full = FALSE)
+SERVER_CELLS <- 400000 # of a fork server that loads no packages: see start-r.R
+
+# Tells whether this is a fork server that was started with room for so many.
+has_server_cells <- function() Sys.getenv("R_NSIZE") == format(SERVER_CELLS, scientific = FALSE)
+
+# A fork server collects once, fully, before it forks. At the end, in settle_memory(), that would
+# take 30 ms. Before package methods is there two thirds of the objects are, and it takes 7 ms.
+# Where the heap is to grow by it, it is done when methods is there, and takes a few ms more: see
+# start-r.R.
+collect_for_forks <- function() {
+  gc()
   the_node$collected <- TRUE
 }

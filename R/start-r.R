@@ -42,20 +42,31 @@ default_packages_argument <- function(methods) {
 
 # R_NSIZE, the objects that the heap has room for. After its start an R has some 300,000. R itself
 # has room for 350,000 at first, and collects twice while it starts, for 10 ms each; then it has
-# room for 660,000. Here there is as much room at once: nodes collect as often as any other R, and a
-# fork server only in collect_early(). With room for 600,000 a mixed model that loads its package on
-# the node took 1.1 times as long as on base R's (1.3 times in collections). With 700,000 a loop
-# that makes many small objects goes through 1.17 times the memory before a collection.
+# room for 660,000. Here there is as much room at once, or, in a fork server without packages, room
+# for SERVER_CELLS until it collects once, and for some 630,000 then: collect_for_forks(). So nodes
+# collect as often as any other R. With room for 600,000 a mixed model that loads its package on the
+# node took 1.1 times as long as on base R's (1.3 times in collections). With 700,000 a loop that
+# makes many small objects goes through 1.17 times the memory before a collection.
 #
-# `code`: bytes of code of packages that it loads before it forks. A byte brings up to a third of an
-# object. With room for half of them R collects once or twice while it loads: what is freed is used
-# again, and objects lie close together. With room for all of them the start was 0.1 of 1.1 s
-# shorter (package survival), but half of each page was free, and each node's code went through a
-# quarter more memory.
-quick_start <- function(env, code = 0) {
-  cells <- round(min(650000 + 0.13 * code, 2e7))
+# R decides by how much a heap grows by how many more objects there are than when it grew last, and
+# takes that for all of them the first time. Where the first time is on the node, which loads
+# a package, the heap doubles: nodes of seven jobs touched a seventh more pages in all, and took
+# 1.14 times as long where the first touch of a page takes 17 us.
+#
+# server_cells() takes the bytes of code of packages that a server loads before it forks. A byte
+# brings up to a third of an object. With room for half of them R collects once or twice while it
+# loads: what is freed is used again, and objects lie close together. With room for all of them the
+# start was 0.1 of 1.1 s shorter (package survival), but half of each page was free, and each node's
+# code went through a quarter more memory.
+NODE_CELLS <- 650000
+
+quick_start <- function(env, cells = NODE_CELLS) {
   if (is.na(env["R_NSIZE"])) env["R_NSIZE"] <- format(cells, scientific = FALSE)
   env
+}
+
+server_cells <- function(code) {
+  if (code > 0) round(min(NODE_CELLS + 0.13 * code, 2e7)) else SERVER_CELLS
 }
 
 # For a node that is executed. It puts back what was there by restore_env() when its start is over.

@@ -13,9 +13,11 @@
 # process, the watcher, ends it, with its process group where it can have one of its own: by
 # SIGUSR2, at which R removes its temporary folder, and by SIGKILL. R that has just been started
 # has such a folder, and does not know SIGUSR2: so it gets a second, in which it may also end by
-# itself, and on Linux up to five more until it does. From end_watcher() on the proxy checks whether
-# ssh is there, and a node ends with its connection. The secret is on no command line: `printf` has
-# to be the shell's own.
+# itself, and on Linux up to five more until it does. At SIGUSR2 R also saves its workspace in
+# .RData, which is removed, and would replace the user's: where there is one that stays R gets
+# SIGKILL only, and leaves its temporary folder.
+# From end_watcher() on the proxy checks whether ssh is there, and a node ends with its connection.
+# The secret is on no command line: `printf` has to be the shell's own.
 watched_start <- function() {
   with_watcher <- shell_line("watcher-by-input", watcher = watcher_line("await-input"))
   shell_line("start-by-input", watcher_by_input = with_watcher)

@@ -102,7 +102,7 @@ arm_watch <- function(w, seconds) {
   until <- clock() + seconds
   if (w$until <= until) return(invisible())
   forget_timer(w)
-  w$cancel <- later::later(function() step_by_timer(w), seconds, w$loop)
+  w$cancel <- without_signals(later::later(function() step_by_timer(w), seconds, w$loop))
   w$until <- until
   invisible()
 }
@@ -126,7 +126,8 @@ await_descriptors <- function(w) {
   if (w$waits) return(invisible())
   w$waits <- TRUE
   later_fd <- getExportedValue("later", "later_fd") # not in versions before 1.4.0
-  later_fd(function(ready) step_by_descriptor(w), .Call(ffi_wake_descriptors), loop = w$loop)
+  without_signals(later_fd(function(ready) step_by_descriptor(w), .Call(ffi_wake_descriptors),
+                           loop = w$loop))
   invisible()
 }
 
@@ -228,7 +229,7 @@ settle_awaited <- function(t, key, w) {
   if (identical(a$watch, w)) {
     if (a$settle()) rm(list = key, envir = t$awaited)
   } else if (later::exists_loop(a$watch$loop)) {
-    later::later(function() settle_awaited(t, key, a$watch), 0, a$watch$loop)
+    without_signals(later::later(function() settle_awaited(t, key, a$watch), 0, a$watch$loop))
   } else {
     rm(list = key, envir = t$awaited)
   }

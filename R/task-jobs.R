@@ -50,13 +50,15 @@ tasks_new <- function(info) {
     deaths = new.env(parent = emptyenv()), # by cause, as text: see death_of()
     deaths_in_a_row = NULL, # by node: of those that had begun nothing; NULL: there were none
     replacements = NULL, # see task-replace.R
-    resize = NULL, # see slurm-resize-hosts.R
+    resize = NULL, # see resize-hosts.R
 
     latest = NULL, # the last death, as of death_of()
     ended = list(), # by node, as text: its latest death, if it was this session that ended it
     death_log = list(), # the last deaths of nodes: see remember_death()
     problem = NULL, # the last that went wrong with a new node or host, as text
     errors = NULL, # of elements, see counted()
+    actors = NULL, # their records, by name, see actor-actor.R
+    at_stop = NULL, # a function, called before the cluster stops
     copies = NULL, # folders of frozen copies on this machine, see task-failed.R
     warnings = NULL, # of elements, see counted()
 

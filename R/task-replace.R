@@ -10,8 +10,8 @@
 # launch-tcp.R, or `at`, a time by clock(). `t$problem` is the last that went wrong.
 #
 # A new node is behind the same handle, and gets what cluster_setup() and cluster_export() have
-# said. Three deaths in a row in which nothing was started give the node up for this map, or two
-# where it had too much memory.
+# said. Some deaths in a row in which nothing was started give the node up for this map: see
+# most_in_a_row().
 
 START_LIMIT <- 60 # seconds that a node may take to come
 PAUSES <- c(1, 60) # seconds before it is tried again: the first and the longest

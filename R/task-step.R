@@ -78,7 +78,7 @@ node_lost <- function(t, d) {
   if (is.null(i)) {
     .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
   } else if (!is.null(d$killed) || i$state == "dead") {
-    replace_or_give_up(t, d, t$latest$how)
+    replace_or_give_up(t, d, t$latest)
   }
 }
 
@@ -136,19 +136,28 @@ memory_text <- function(d) {
 }
 
 # One more node does not help where each ends before it can begin. A node that takes too much memory
-# may have what others have left in it; its successor has not.
+# may have what others have left in it; its successor has not. SIGKILL of unknown origin says
+# nothing of the node: on a slow machine, something that kills nodes at random may meet one several
+# times before it can begin.
 MOST_DEATHS_IN_A_ROW <- 3L
 MOST_TOO_LARGE_IN_A_ROW <- 2L
+MOST_KILLS_IN_A_ROW <- 10L
 
-replace_or_give_up <- function(t, d, how) {
+most_in_a_row <- function(d, death) {
+  if (d$over_memory) return(MOST_TOO_LARGE_IN_A_ROW)
+  is_kill <- is.null(d$killed) && identical(death$signal, 9L) && death$kind != "memory"
+  if (is_kill) MOST_KILLS_IN_A_ROW else MOST_DEATHS_IN_A_ROW
+}
+
+# `death`: of death_of().
+replace_or_give_up <- function(t, d, death) {
   if (comes_and_goes(t, d$index)) return(invisible())
   if (is.null(t$deaths_in_a_row)) t$deaths_in_a_row <- integer(length(t$info$handles))
   n <- if (d$has_begun) 0L else t$deaths_in_a_row[[d$index]] + 1L
   t$deaths_in_a_row[[d$index]] <- n
-  most <- if (d$over_memory) MOST_TOO_LARGE_IN_A_ROW else MOST_DEATHS_IN_A_ROW
-  if (n < most) return(replace_dead(t, d$index))
+  if (n < most_in_a_row(d, death)) return(replace_dead(t, d$index))
   text <- "node %d ended %d times in a row before it had begun anything: %s"
-  t$problem <- sprintf(text, d$index, n, how)
+  t$problem <- sprintf(text, d$index, n, death$how)
 }
 
 # No node is left for this job, and none can be had: what waits fails.

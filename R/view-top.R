@@ -32,6 +32,9 @@
 #' Above them are the other hosts of the cluster: load, memory that is free, how long a question
 #' there takes, bytes.
 #'
+#' Below them are the actors of the cluster, see [cluster_actor()]: which method is at work, how
+#' many calls wait and were done, and for how long it was at work in all.
+#'
 #' Nodes that are dead, starting or cut off come first, then busy ones, those that have been at one
 #' task for longest before others.
 #' @section Keys:

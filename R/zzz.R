@@ -76,7 +76,7 @@ is_prestart_wanted <- function() {
 
 close_our_connections <- function() {
   for (k in getAllConnections()[-(1:3)]) {
-    con <- getConnection(k)
+    con <- connection_at(k)
     if (inherits(con, c("clutch_socket", "clutch_listener"))) close.connection(con)
   }
 }

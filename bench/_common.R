@@ -269,6 +269,59 @@ pss_mb <- function(pid) {
   if (length(x)) as.numeric(gsub("[^0-9]", "", x[[1L]])) / 1024 else 0
 }
 
+# ---- jobs, each of which contenders do in a process of their own ----
+# `jobs`: by name, `package` (those that it needs) and `what` (it is). A contender's process is told --job=NAME and prints
+# seconds of its start, seconds of the job, and what the results add up to, with tabs between: these have to be the same.
+# Memory is sampled in runs of their own. `but` of a contender: jobs that are not for it. Writes <name>.csv and
+# <name>-jobs.csv; value: the table.
+measure_jobs <- function(name, contenders, jobs, reps) {
+  asked <- strsplit(option("jobs", paste(names(jobs), collapse = ",")), ",")[[1L]]
+  if (length(bad <- setdiff(asked, names(jobs)))) stop("no such job: ", toString(bad), call. = FALSE)
+  there <- Filter(function(j) are_installed(jobs[[j]]$package), asked)
+  if (length(absent <- setdiff(asked, there))) cat("without", toString(absent), "(a package is not installed)\n")
+  cases <- expand.grid(who = field(contenders)$who, job = there, stringsAsFactors = FALSE)
+  cases <- cases[!mapply(function(who, job) job %in% contenders[[who]]$but, cases$who, cases$job), ]
+  memory_reps <- if (file.exists("/proc/self/smaps_rollup")) as.integer(option("memory-reps", "1")) else 0L
+  raw <- rbind(times_of(cases, turns(name, reps)), memory_of(cases, memory_reps))
+  raw <- with_earlier(raw, name, c("job", "who", "measured"))
+  raw <- raw[order(match(raw$job, names(jobs)), match(raw$who, names(contenders)), raw$rep), ]
+  for (j in unique(raw$job)) if (length(unique(stats::na.omit(raw$result[raw$job == j]))) > 1L) {
+    print(unique(raw[raw$job == j, c("who", "result")]))
+    stop("the results of ", j, " differ")
+  }
+  keep(raw, name)
+  raw$all_s <- raw$start_s + raw$run_s
+  table <- do.call(rbind, lapply(c("start_s", "run_s", "all_s", "mb"), function(what) {
+    cbind(what = what, spread(raw, c("job", "who"), what))
+  }))
+  table <- table[table$reps > 0L, ]
+  utils::write.csv(table, report(paste0(name, ".csv")), row.names = FALSE)
+  what <- vapply(jobs, `[[`, "", "what")
+  utils::write.csv(data.frame(job = names(what), what = unname(what)), report(paste0(name, "-jobs.csv")),
+                   row.names = FALSE)
+  for (j in unique(table$job)) {
+    cat(j, "\n")
+    print(as_matrix(table[table$job == j, ], "who", "what"), digits = 3)
+  }
+  table
+}
+times_of <- function(cases, reps) {
+  rows <- lapply(reps, function(r) lapply(rotated(seq_len(nrow(cases)), r), function(i) {
+    x <- figures_of(rscript, alone(cases$who[i], paste0("--job=", cases$job[i])), 120)
+    if (is.null(x)) return(NULL)
+    data.frame(job = cases$job[i], who = cases$who[i], start_s = as.numeric(x[[1L]]), run_s = as.numeric(x[[2L]]),
+               result = x[[3L]], measured = "time", rep = r, mb = NA_real_)
+  }))
+  do.call(rbind, unlist(rows, recursive = FALSE))
+}
+memory_of <- function(cases, reps) {
+  rows <- lapply(seq_len(reps), function(r) lapply(seq_len(nrow(cases)), function(i) {
+    data.frame(job = cases$job[i], who = cases$who[i], start_s = NA_real_, run_s = NA_real_, result = NA_character_,
+               measured = "memory", rep = r, mb = peak_mb(cases$who[i], paste0("--job=", cases$job[i])))
+  }))
+  do.call(rbind, unlist(rows, recursive = FALSE))
+}
+
 # How many more connections this R can open: 128 in all before R 4.4, and the default since. Nobody says so but the error.
 connections_left <- function() {
   cons <- list()

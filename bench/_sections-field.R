@@ -105,24 +105,33 @@ rows_of <- function(t, x, what) {
 }
 the_jobs <- function(file) list(caption = "The jobs.", make = function() read(file)[c("job", "what")])
 
+beside_lapply <- function(file, processes) list(
+  caption = paste("Seconds of the start of", processes, "and of the job; *times lapply*: how many times as fast as",
+    "`lapply()`, start included; *MB*: all processes together at the most, what they share counted once."),
+  make = function() {
+    t <- read(file)
+    x <- jobs_and_who(t)
+    of <- function(what) rows_of(t, x, what)
+    all <- of("all_s")
+    serial <- all[all$who == "lapply", ]
+    data.frame(job = x$job, who = x$who, "start, s" = cell(of("start_s")), "job, s" = cell(of("run_s")),
+      "together, s" = cell(all), "times lapply" = times_as(serial$median[match(x$job, serial$job)], all$median),
+      MB = cell(of("mb")), check.names = FALSE)
+  })
+
+# How many times as fast as lapply() somebody is with a job, start included, as text
+faster_than_lapply <- function(t) {
+  of <- function(who, job) get_median(t, who = who, job = job, what = "all_s")
+  function(who, job) times_as(of("lapply", job), of(who, job))
+}
+
 sections$work <- list(
   title = "Real work", scripts = "work", peers = c("mirai", "future", "future.apply", "survival", "ranger"),
   no_text = TRUE,
   question = "How long does real work take on two processes, and how much memory, against lapply()?",
   tables = list(
     the_jobs("work-jobs.csv"),
-    list(caption = paste("Seconds of the start of two processes and of the job; *times lapply*: how many times as fast as",
-      "`lapply()`, start included; *MB*: all processes together at the most, what they share counted once."),
-      make = function() {
-        t <- read("work.csv")
-        x <- jobs_and_who(t)
-        of <- function(what) rows_of(t, x, what)
-        all <- of("all_s")
-        serial <- all[all$who == "lapply", ]
-        data.frame(job = x$job, who = x$who, "start, s" = cell(of("start_s")), "job, s" = cell(of("run_s")),
-          "together, s" = cell(all), "times lapply" = times_as(serial$median[match(x$job, serial$job)], all$median),
-          MB = cell(of("mb")), check.names = FALSE)
-      })),
+    beside_lapply("work.csv", "two processes")),
   plots = c("work.png" = "Seconds of each job, the start of the processes included",
             "work-memory.png" = "MB of all processes together, the most there was"),
   compares = paste("each with two processes that are started for the job, its own defaults, and the same results: random",
@@ -138,8 +147,7 @@ sections$work <- list(
     "`lapply()` needs no other process, and half of the memory."),
   shows = function() {
     t <- read("work.csv")
-    faster <- function(who, job) times_as(get_median(t, who = "lapply", job = job, what = "all_s"),
-                                          get_median(t, who = who, job = job, what = "all_s"))
+    faster <- faster_than_lapply(t)
     vapply(unique(t$job), function(job) sprintf(paste("%s: `cluster_map()` is %s times as fast as `lapply()`, `parLapply()`",
       "%s times, `mclapply()` %s times, `future_lapply()` %s times; they have %s, %s, %s and %s MB, `lapply()` %s."), job,
       faster("clutch cluster_map", job), faster("base parLapply", job), faster("base mclapply", job),
@@ -148,6 +156,27 @@ sections$work <- list(
       num(get_median(t, who = "base mclapply", job = job, what = "mb")),
       num(get_median(t, who = "future_lapply", job = job, what = "mb")),
       num(get_median(t, who = "lapply", job = job, what = "mb"))), "", USE.NAMES = FALSE)
+  })
+
+sections$programs <- list(
+  title = "Five programs", scripts = "programs", peers = c("mirai", "future", "future.apply", "survival", "httpuv"),
+  no_text = TRUE,
+  question = "How long do five programs of the article of that name take, from start to end, and with how much memory?",
+  tables = list(
+    the_jobs("programs-jobs.csv"),
+    beside_lapply("programs.csv", "two processes, or 16 for the pages,")),
+  plots = c("programs.png" = "Seconds of each program, the start of the processes included"),
+  compares = paste("the same program with another function in place of `lapply()`: `cluster_map()`, `parLapply()`,",
+    "`parLapplyLB(chunk.size = 1)`, `mclapply()`, `mirai_map()`, `future_lapply()`. Processes of parallel and mirai are told",
+    "the program's file first; the others find what a function needs."),
+  better = "`mclapply()` has no start and next to no memory of its own.",
+  shows = function() {
+    t <- read("programs.csv")
+    faster <- faster_than_lapply(t)
+    vapply(unique(t$job), function(job) sprintf(
+      "%s: clutch is %s times as fast as `lapply()`, parallel %s, `mclapply()` %s, mirai %s, future %s.", job,
+      faster("clutch", job), faster("parallel", job), faster("mclapply", job), faster("mirai", job),
+      faster("future", job)), "", USE.NAMES = FALSE)
   })
 
 sections$data <- list(
@@ -363,13 +392,20 @@ sections$messages <- list(
            for (k in c("median", "min", "max")) t[[k]] <- 1e6 * t[[k]]
            data.frame(what = t$what, who = t$who, us = cell(t))
          }),
+    list(caption = "Actors, microseconds: one method called, and its value waited for; or not waited for.", make = function() {
+      t <- read("messages.csv")
+      t <- t[grepl("an actor$", t$what), ]
+      for (k in c("median", "min", "max")) t[[k]] <- 1e6 * t[[k]]
+      data.frame(what = t$what, who = t$who, us = cell(t))
+    }),
     list(caption = "From a rank's `kill -9` to the error of another one that waits for it, milliseconds.", make = function() {
       messages_part("^death", "in", "", 1000, function(x) sub("death in ", "", x))
     })),
   compares = paste("the same programs. *Rmpi* is started by `mpirun` with its defaults; its objects go by",
                    "`mpi.send.Robj()`, numbers whose length both sides know by `mpi.send()`. *clusterCall of base* is a call to",
                    "a node of `makePSOCKcluster()` and back; rounds through the session are `clusterCall()`,",
-                   "`clusterApply()` and `clusterMap()`. *rush* keeps its table in a server of Redis on this machine."),
+                   "`clusterApply()` and `clusterMap()`. *rush* keeps its table in a server of Redis on this machine.",
+                   "*Dask's actor* lives in a worker process of this machine, and is called from Python."),
   better = c("Rmpi's nodes can be on other machines. A message of numbers of a known length costs it less than ours of any object.",
              "Erlang's processes are no processes of the system: a message costs them a tenth."),
   shows = function() {
@@ -380,6 +416,9 @@ sections$messages <- list(
       sprintf("A sum of a million numbers over 2, 4 and 8 nodes takes %s, %s and %s times as long as with Rmpi.",
               num(of("allreduce-2") / of("allreduce-2", "Rmpi")), num(of("allreduce-4") / of("allreduce-4", "Rmpi")),
               num(of("allreduce-8") / of("allreduce-8", "Rmpi"))),
+      sprintf("An actor's method takes %s us from the session, one call of a node %s, Dask's actor %s from Python.",
+              num(1e6 * of("call of an actor")), num(1e6 * of("call of an actor", "clusterCall of clutch, one node")),
+              num(1e6 * of("call of an actor", "Dask's actor, from Python"))),
       sprintf("A table does %s times as many tasks a second as rush.",
               num(of("a task of a table", "rush, with Redis here") / of("a task of a table")))
     )

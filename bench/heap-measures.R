@@ -9,9 +9,11 @@ suppressPackageStartupMessages({library(parallel); library(clutch)})
 # ---- the measures: file, what stands there, what stands there in the variant ----
 measures <- list(
   "as it is" = NULL,
-  "room: R's own" = c("R/start-r.R", "cells <- round(min(650000 + 0.13 * code, 2e7))", "cells <- 350000"),
-  "room: 1,000,000" = c("R/start-r.R", "650000 + 0.13 * code", "1000000 + 0.13 * code"),
-  "no early collection" = c("R/start-packages.R", "if (forks) collect_early()", ""),
+  "room: R's own" = c("R/start-packages.R", "SERVER_CELLS <- 400000", "SERVER_CELLS <- 350000"),
+  "room: 1,000,000" = c("R/start-packages.R", "SERVER_CELLS <- 400000", "SERVER_CELLS <- 1000000"),
+  "no collection with methods" = c("R/start-packages.R", "if (forks && has_server_cells()) collect_for_forks()", ""),
+  "pages one by one" = c("src/r/node/stack.c", "if (clu_me.running) clu_os_heap_ahead(1);", ""),
+  "parent's pages one by one" = c("src/r/node/stack.c", "clu_os_heap_ahead(1)", "clu_os_heap_ahead(0)"),
   "full collection at the end" = c("R/node-fork-server.R", "if (settles) settle_memory(is_larger)",
                                    "if (settles) settle_memory(TRUE)"),
   "cells not used up" = c("src/r/node/warm-up.c", "use_up_cells(lengths[k], &cells);", "(void)use_up_cells;"),

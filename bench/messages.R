@@ -1,9 +1,9 @@
 # What nodes that talk to each other take: messages, collective operations, three programs in rounds, state that is shared,
 # and how soon a death is known. Beside Rmpi on Open MPI, Erlang's processes, base R's rounds through the session, and rush.
 #
-#   Rscript bench/messages.R [--reps=3] [--parts=pingpong,together,many,all,programs,state,deaths]
+#   Rscript bench/messages.R [--reps=3] [--parts=pingpong,together,many,all,programs,state,actors,deaths]
 #
-# bench/messages-rmpi.R and bench/messages.erl are the programs of others.
+# bench/messages-rmpi.R, bench/messages.erl and bench/messages-dask.py are the programs of others.
 source("bench/_common.R")
 use_deps_libraries()
 suppressPackageStartupMessages({
@@ -12,7 +12,7 @@ suppressPackageStartupMessages({
 })
 machine()
 reps <- repetitions()
-every <- c("pingpong", "together", "many", "all", "programs", "state", "deaths")
+every <- c("pingpong", "together", "many", "all", "programs", "state", "actors", "deaths")
 asked <- strsplit(option("parts", paste(every, collapse = ",")), ",")[[1L]]
 raw <- list()
 note <- function(what, who, value) {
@@ -396,6 +396,50 @@ rush_rows <- function() {
   }
 }
 
+# ---- actors ----
+
+# A call and its value, one after the other: from the session, and from a task
+actors <- function() {
+  n <- if (quick) 500L else 5000L
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  base <- makePSOCKcluster(1)
+  on.exit(stopCluster(base), add = TRUE)
+  counter <- cluster_actor(cl, function() {
+    n <- 0
+    list(add = function(k) n <<- n + k)
+  })
+  total <- 0
+  add <- function(k) total <<- total + k
+  environment(add) <- globalenv()
+  for (x in list(cl, base)) clusterCall(x, function() assign("total", 0, globalenv()))
+  loop <- function(f, n) {
+    force(f)
+    for (i in seq_len(n %/% 10L)) f()
+    seconds(for (i in seq_len(n)) f()) / n
+  }
+  for (r in seq_len(reps)) {
+    note("call of an actor", "clutch", loop(function() actor_call(counter, "add", 1), n))
+    note("call of an actor", "clutch, from a task", collect(cluster_submit(cl, loop(function() {
+      actor_call(counter, "add", 1)
+    }, n))))
+    note("call of an actor", "clusterCall of clutch, one node", loop(function() clusterCall(cl, add, 1), n))
+    note("call of an actor", "clusterCall of base, one node", loop(function() clusterCall(base, add, 1), n %/% 10L))
+    note("cast to an actor", "clutch", {
+      s <- seconds({
+        for (i in seq_len(n)) actor_cast(counter, "add", 1)
+        actor_call(counter, "add", 1)
+      })
+      s / n
+    })
+  }
+  dask <- first_python(c("-c", shQuote("import distributed; print(distributed.__version__)")))
+  if (is.null(dask)) return(cat("without Dask (not installed)\n"))
+  for (s in as.numeric(system2(dask$python, c("bench/messages-dask.py", n %/% 5L, reps), stdout = TRUE, stderr = FALSE))) {
+    note("call of an actor", "Dask's actor, from Python", s)
+  }
+}
+
 # ---- deaths ----
 
 # From when a rank kills itself to the error of each other one, in each collective operation
@@ -440,7 +484,7 @@ deaths <- function() {
 }
 
 run_parts <- list(pingpong = pingpong, together = together, many = many, all = all_to_all, programs = programs,
-                  state = state, deaths = deaths)
+                  state = state, actors = actors, deaths = deaths)
 for (part in asked) {
   cat(part, "\n")
   run_parts[[part]]()
@@ -450,6 +494,5 @@ raw$rep <- (stats::ave(raw$value, raw$what, raw$who, FUN = seq_along) - 1) %% re
 keep(raw, "messages")
 show(spread(raw, c("what", "who"), "value"), "messages")
 method("messages",
-  what = paste("seconds of one operation, in loops of 2 to 100,000; of whole programs; from a death to each error. On another",
-               "machine than most of this report: two cores of an Intel Xeon"),
+  what = "seconds of one operation, in loops of 2 to 100,000; of whole programs; from a death to each error",
   order = "one after the other; programs in turn, another one first each time", warm = "one operation; programs none")

@@ -165,47 +165,7 @@ measure_alone(contenders, function(c) do_job(c, option("job", "")))
 suppressPackageStartupMessages(library(clutch))
 machine()
 reps <- repetitions(2L, 1L)
-asked <- strsplit(option("jobs", paste(names(jobs), collapse = ",")), ",")[[1L]]
-if (length(bad <- setdiff(asked, names(jobs)))) stop("no such job: ", toString(bad), call. = FALSE)
-there <- Filter(function(j) are_installed(jobs[[j]]$package), asked)
-if (length(absent <- setdiff(asked, there))) cat("without", toString(absent), "(a package is not installed)\n")
-cases <- expand.grid(who = field(contenders)$who, job = there, stringsAsFactors = FALSE)
-cases <- cases[!mapply(function(who, job) job %in% contenders[[who]]$but, cases$who, cases$job), ]
-
-timed <- function(who, job) {
-  x <- figures_of(rscript, alone(who, paste0("--job=", job)), 120)
-  if (is.null(x)) return(NULL)
-  data.frame(job = job, who = who, start_s = as.numeric(x[[1L]]), run_s = as.numeric(x[[2L]]), result = x[[3L]])
-}
-rows <- list()
-for (r in turns("work", reps)) for (i in rotated(seq_len(nrow(cases)), r)) {
-  x <- timed(cases$who[i], cases$job[i])
-  if (!is.null(x)) rows[[length(rows) + 1L]] <- cbind(x, measured = "time", rep = r, mb = NA_real_)
-}
-memory_reps <- as.integer(option("memory-reps", "1"))
-if (file.exists("/proc/self/smaps_rollup")) for (r in seq_len(memory_reps)) for (i in seq_len(nrow(cases)))
-  rows[[length(rows) + 1L]] <- data.frame(job = cases$job[i], who = cases$who[i], start_s = NA_real_, run_s = NA_real_,
-                                          result = NA_character_, measured = "memory", rep = r, mb = peak_mb(cases$who[i], paste0("--job=", cases$job[i])))
-raw <- do.call(rbind, rows)
-raw <- with_earlier(raw, "work", c("job", "who", "measured"))
-raw <- raw[order(match(raw$job, names(jobs)), match(raw$who, names(contenders)), raw$rep), ]
-for (j in unique(raw$job)) if (length(unique(stats::na.omit(raw$result[raw$job == j]))) > 1L) {
-  print(unique(raw[raw$job == j, c("who", "result")]))
-  stop("the results of ", j, " differ")
-}
-keep(raw, "work")
-raw$all_s <- raw$start_s + raw$run_s
-table <- do.call(rbind, lapply(c("start_s", "run_s", "all_s", "mb"), function(what) {
-  cbind(what = what, spread(raw, c("job", "who"), what))
-}))
-table <- table[table$reps > 0L, ]
-utils::write.csv(table, report("work.csv"), row.names = FALSE)
-what <- vapply(jobs, `[[`, "", "what")
-utils::write.csv(data.frame(job = names(what), what = unname(what)), report("work-jobs.csv"), row.names = FALSE)
-for (j in unique(table$job)) {
-  cat(j, "\n")
-  print(as_matrix(table[table$job == j, ], "who", "what"), digits = 3)
-}
+table <- measure_jobs("work", contenders, jobs, reps)
 who <- intersect(names(contenders), table$who)
 panels <- function(value) lapply(stats::setNames(nm = unique(table$job)), function(j) {
   table[table$job == j & table$what == value, ]

@@ -6,6 +6,8 @@
 #
 # brief: of the test files only those that take less than 5 s by tools/test-seconds. 'make test' has
 # run them all outside.
+#
+# RESULT-FILE gets "passed failed skipped", and RESULT-FILE.failed what failed.
 
 # Warnings that only say that a program for the check is missing: skipped, and neither passed nor
 # failed.
@@ -148,8 +150,11 @@ quoted <- function(p) gsub("[\u2018\u2019]", "'", paste(p, collapse = " "))
 skipped <- verdict == "WARNING" & vapply(points, function(p) grepl(lacks, quoted(p)), NA)
 verdict[skipped] <- "SKIPPED"
 
+failed <- paste0(result, ".failed")
+unlink(failed)
 for (v in c("ERROR", "WARNING", "NOTE", "SKIPPED")) {
   for (p in points[verdict == v]) {
+    if (v %in% c("ERROR", "WARNING")) write(utils::tail(p, 15L), failed, append = TRUE)
     cat(paste0("  ", p), sep = "\n")
     if (v == "NOTE") {
       why <- Filter(function(k) any(grepl(k[1L], p)), known)
@@ -161,7 +166,9 @@ for (v in c("ERROR", "WARNING", "NOTE", "SKIPPED")) {
 # Outputs of failed tests and examples are in files of their own
 failed_output <- list.files(".", pattern = "\\.Rout\\.fail$", recursive = TRUE, full.names = TRUE)
 for (f in failed_output) {
-  cat("---", f, "\n", paste0("  ", utils::tail(readLines(f), 60L), "\n"), sep = "")
+  text <- c(paste("---", f), paste0("  ", utils::tail(readLines(f), 60L)))
+  writeLines(text)
+  write(text, failed, append = TRUE)
 }
 
 bad <- sum(verdict %in% c("ERROR", "WARNING"))

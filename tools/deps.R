@@ -21,7 +21,7 @@ for_tests <- c(
   "lintr", "spelling", "roxygen2", "promises", "later", "progressr", "rlang", "purrr", "foreach",
   "doParallel", "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel", "iterators",
   "R6", "mirai", "crew", "doRNG", "Rcpp", "bit64", "jsonlite", "profvis", "httpuv", "curl",
-  "otel", "xml2", "pkgload", "nlme"
+  "otel", "xml2", "pkgload", "nlme", "rpart", "box", "import"
 )
 # their examples call mclapply(), or their own tests run on clutch
 for_adapters <- c(

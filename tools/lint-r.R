@@ -35,13 +35,15 @@ launch    base machine observer start plan event
 share     base launch
 hosts     base start plan event launch
 ssh       base start plan launch hosts
-template  base start hosts
 task      base machine code plan event launch
-slurm     base start plan event launch hosts task
+resize    base plan event launch hosts task
+template  base start plan launch hosts task resize
+slurm     base start plan event launch hosts task resize
 cluster   base machine code start plan event launch share hosts ssh task
 detach    base start plan code journal launch hosts ssh task cluster
 map       base code journal event task cluster detach
 run       base code plan launch task cluster map
+actor     base code journal plan launch task cluster map
 runner    base node start journal task cluster detach map
 parallel  base machine plan launch task cluster
 test      base machine start plan launch

@@ -2,7 +2,8 @@
 #
 # Checks tools/site/_pkgdown.yml without building the site: each exported function has a help page,
 # and each help page (but internal ones) and each vignette is listed by topic, once. Nothing is
-# listed that is not there. The tests that vignettes/guarantees.Rmd names are there.
+# listed that is not there. The tests that the pages of guarantees name are there. No vignette has
+# more than 1,500 words.
 # Prints what is wrong; the last line is "N passed, N failed".
 
 listing <- "tools/site/_pkgdown.yml"
@@ -41,10 +42,24 @@ exported <- sub("^export\\(\"?([^\")]*)\"?\\)$", "\\1", exported)
 vignettes <- sub("\\.Rmd$", "", basename(Sys.glob("vignettes/*.Rmd")))
 articles <- setdiff(listed(lines, "articles"), "measurements") # which tools/site.R makes
 
-# The page of what is guaranteed names tests
-text <- paste(readLines("vignettes/guarantees.Rmd", encoding = "UTF-8"), collapse = "\n")
+# The pages of what is guaranteed name tests
+of_guarantees <- paste0("vignettes/guarantees", c("", "-processes"), ".Rmd")
+text <- paste(unlist(lapply(of_guarantees, readLines, encoding = "UTF-8")), collapse = "\n")
 named <- unique(unlist(regmatches(text, gregexpr("test-[a-z-]+\\.[Rc]", text))))
 tests <- basename(Sys.glob(c("tests/testthat/test-*.R", "tests/c/test-*.c")))
+
+# Words outside of code, without what marks tables, lists and headings
+words_in <- function(file) {
+  lines <- readLines(file, encoding = "UTF-8")
+  lines <- lines[-seq_len(which(lines == "---")[2L])]
+  fence <- startsWith(lines, "```")
+  lines <- lines[!fence & cumsum(fence) %% 2L == 0L]
+  lines <- gsub("`r [^`]*`", "1", lines)
+  words <- unlist(strsplit(lines, "[[:space:]|]+"))
+  sum(grepl("[[:alnum:]]", words))
+}
+files <- Sys.glob("vignettes/*.Rmd")
+long <- basename(files)[vapply(files, words_in, 0) > 1500]
 
 twice <- function(x) unique(x[duplicated(x)])
 complain <- function(text, names) if (length(names)) paste0(text, ": ", toString(names))
@@ -56,8 +71,9 @@ wrong <- c(
   complain("no such vignette", setdiff(articles, vignettes)),
   complain("not among the articles", setdiff(vignettes, articles)),
   complain("more than once among the articles", twice(articles)),
-  complain("vignettes/guarantees.Rmd names a test that is not there", setdiff(named, tests))
+  complain("the pages of guarantees name a test that is not there", setdiff(named, tests)),
+  complain("more than 1,500 words", long)
 )
 if (length(wrong)) cat(paste0(listing, ": ", wrong), sep = "\n")
-cat(sprintf("%d passed, %d failed\n", 8L - length(wrong), length(wrong)))
+cat(sprintf("%d passed, %d failed\n", 9L - length(wrong), length(wrong)))
 quit("no", status = if (length(wrong)) 1L else 0L)

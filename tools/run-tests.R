@@ -5,7 +5,8 @@
 # COUNTS-FILE.now names the test at hand, and COUNTS-FILE.failed what has failed so far: when the
 # suite is ended from outside, these tell which test hung and what had been found. The second line
 # of COUNTS-FILE.now is a number that grows whenever a test file, a test or an expectation begins or
-# ends: by this tools/progress-limit.sh knows that the suite goes on.
+# ends, or a test calls option suite.progress: by this tools/progress-limit.sh knows that the suite
+# goes on. (An option clutch.* would change how tasks begin.)
 #
 # CLUTCH_TEST_PART=1/3: about a third of the files, by the seconds that tools/test-seconds says they
 # take; 2/3, 3/3: the others. All files that make network namespaces, or jobs of Slurm, are in the
@@ -43,6 +44,13 @@ library(clutch)
 cat("clutch", format(packageVersion("clutch")), "of", dirname(find.package("clutch")), "on",
     R.version.string, "with testthat", format(packageVersion("testthat")), "\n")
 
+# Tests start later's timer, a thread that would take signals: SIGINT for this process, where a test
+# interrupts it, could end it then. See without_signals().
+if (requireNamespace("later", quietly = TRUE)) {
+  clutch:::without_signals(later::later(function() NULL))
+  later::run_now()
+}
+
 # Says nothing where a test has used up descriptors, or R's connections
 note <- function(file, text, append) {
   tryCatch(
@@ -78,6 +86,8 @@ shown <- if (interactive()) {
   testthat::SummaryReporter$new(max_reports = Inf)
 }
 reporter <- testthat::MultiReporter$new(list(shown, progress))
+
+options(suite.progress = function(what) progress$at(paste0(progress$file, ": ", what)))
 
 started <- proc.time()[["elapsed"]]
 results <- test_dir(

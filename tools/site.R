@@ -47,7 +47,7 @@ copy <- function(files, folder, ...) {
 parts <- c("DESCRIPTION", "NAMESPACE", "LICENSE", "LICENSE.md", "NEWS.md", "R", "man", "vignettes")
 copy(parts, from, recursive = TRUE, copy.date = TRUE)
 # pages in folders of their own become pages beside the others
-pages <- c("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "doc/decisions.md")
+pages <- c("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "doc/decisions.md")
 for (page in pages) {
   lines <- relink(read(page), c(
     "doc/decisions.md" = "decisions.html",

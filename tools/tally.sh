@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sums what the steps of 'make test' found. A step without a result did not get that far: it failed.
-# With --line: only the sum, as the plain line that CI reads.
+# What failed follows, so that it is at the end of a long record, too. With --line: the sum is the
+# last line, as CI reads it.
 cd "$(dirname "$0")/.." || exit 1
 passed=0 failed=0 skipped=0
 results=.build${CLUTCH_PORTABLE:+/portable}/results
@@ -14,12 +15,9 @@ for step in $steps $(cd $results 2>/dev/null && ls windows 2>/dev/null); do
   [ $line = 1 ] || printf '  %-10s %4d passed %3d failed %3d skipped%s\n' "$step" "$p" "$f" "$s" "$why"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
-if [ $line = 1 ]; then
-  echo "$passed passed, $failed failed, $skipped skipped"
-else
-  printf '  %-10s %4d passed %3d failed %3d skipped\n' all "$passed" "$failed" "$skipped"
-  for f in $results/*.failed; do
-    [ ! -s "$f" ] || { echo; echo "what failed in $(basename "$f" .failed):"; sed 's/^/  /' "$f"; }
-  done
-fi
+[ $line = 1 ] || printf '  %-10s %4d passed %3d failed %3d skipped\n' all "$passed" "$failed" "$skipped"
+for f in $results/*.failed; do
+  [ ! -s "$f" ] || { echo; echo "what failed in $(basename "$f" .failed):"; sed 's/^/  /' "$f"; }
+done
+[ $line = 0 ] || echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

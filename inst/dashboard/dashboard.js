@@ -62,7 +62,10 @@
     clutch.charts.draw();
     clutch.nodes.update();
     showEvents();
-    showHosts();
+    fillTable($("hosts"), hostColumns, 2, clutch.state.snapshot.hosts);
+    const actors = clutch.shown("actors");
+    $("actors-section").hidden = !actors.length;
+    fillTable($("actors"), actorColumns, 3, actors);
   }
 
   function showHeader() {
@@ -239,21 +242,28 @@
     ["Received", (h) => clutch.bytes(h.received)], ["Round trip", (h) => clutch.seconds(h.round_trip)],
   ];
 
-  function showHosts() {
-    const table = $("hosts"), hosts = clutch.state.snapshot.hosts;
+  const actorColumns = [
+    ["Actor", (a) => a.label], ["State", (a) => a.state],
+    ["At", (a) => (a.waits_for ? "waits for " + a.waits_for : a.method)], ["Waiting", (a) => clutch.count(a.queue)],
+    ["Done", (a) => clutch.count(a.done)], ["At work", (a) => clutch.seconds(a.busy)],
+    ["Restarts", (a) => clutch.count(a.restarts)], ["Process", (a) => (clutch.isKnown(a.pid) ? String(a.pid) : "–")],
+  ];
+
+  // Columns from `numbers` on are numbers.
+  function fillTable(table, columns, numbers, rows) {
     if (!table.rows.length) {
       const head = table.createTHead().insertRow();
-      hostColumns.forEach((c, k) => head.append(clutch.make("th", k > 1 ? "right" : "", c[0])));
+      columns.forEach((c, k) => head.append(clutch.make("th", k >= numbers ? "right" : "", c[0])));
       for (const cell of head.cells) cell.scope = "col";
       table.append(clutch.make("tbody"));
     }
     const body = table.tBodies[0];
-    while (body.rows.length > hosts.length) body.deleteRow(-1);
-    while (body.rows.length < hosts.length) {
+    while (body.rows.length > rows.length) body.deleteRow(-1);
+    while (body.rows.length < rows.length) {
       const row = body.insertRow();
-      hostColumns.forEach((c, k) => row.append(clutch.make("td", k > 1 ? "right" : "")));
+      columns.forEach((c, k) => row.append(clutch.make("td", k >= numbers ? "right" : "")));
     }
-    hosts.forEach((h, i) => hostColumns.forEach((c, k) => clutch.write(body.rows[i].cells[k], c[1](h))));
+    rows.forEach((x, i) => columns.forEach((c, k) => clutch.write(body.rows[i].cells[k], c[1](x))));
   }
 
   // ---- what the user does ----

@@ -8,7 +8,7 @@ clutch.EVENTS_MOST = 256;
 clutch.HISTORY_MOST = 600; // points: five minutes at two a second
 
 clutch.state = {
-  snapshot: null, // {time, session, clusters, nodes, jobs, hosts, events}, tables as arrays of objects
+  snapshot: null, // {time, session, clusters, nodes, jobs, hosts, actors, events}, tables as arrays of objects
   tables: {},     // as sent: {nodes: {pid: [...], ...}, ...}
   events: [],     // the last
   tasks: [],      // {cluster, job, element, node, began, ended, ok}, by time of arrival
@@ -64,7 +64,7 @@ clutch.take = function (data) {
   }
   state.events = state.events.slice(-clutch.EVENTS_MOST);
   const s = { time: data.time, session: data.session, events: state.events };
-  for (const name of ["clusters", "nodes", "jobs", "hosts"]) s[name] = clutch.rows(state.tables[name]);
+  for (const name of ["clusters", "nodes", "jobs", "hosts", "actors"]) s[name] = clutch.rows(state.tables[name]);
   state.snapshot = s;
   clutch.remember();
 };

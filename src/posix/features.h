@@ -27,6 +27,11 @@
 #define CLU_HAVE_VFORK 1 /* that shares the memory and stops the parent */
 #endif
 
+/* for madvise(), since Linux 5.14; the C library may be older */
+#if defined(__linux__) && !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23
+#endif
+
 /* close-on-exec and non-blocking from the start; macOS has neither */
 #if (defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__OpenBSD__)) && \
     !defined(CLU_PORTABLE)

@@ -15,6 +15,7 @@
 
 #include "core/base/os-machine.h"
 #include "core/base/os.h"
+#include "posix/process.h"
 
 void clu_os_machine(clu_machine *out) {
   out->load = -1;
@@ -132,15 +133,12 @@ static int read_proc(int64_t pid, const char *name, char *text, size_t room) {
   return n > 0;
 }
 
-/* From the state on, which is the third field: the name of the program before it may have blanks
- * and brackets in it. NULL: no such process. */
-static char *read_stat(int64_t pid, char *text, size_t room) {
+char *clu_read_stat(int64_t pid, char *text, size_t room) {
   char *at = read_proc(pid, "stat", text, room) ? strrchr(text, ')') : NULL;
   return at && at[1] == ' ' ? at + 2 : NULL;
 }
 
-/* Where the field is that is so many after this one. NULL: there is none. */
-static char *skip(char *at, int fields) {
+char *clu_skip_fields(char *at, int fields) {
   for (; at && fields > 0; fields--)
     if ((at = strchr(at, ' '))) at++;
   return at;
@@ -149,15 +147,16 @@ static char *skip(char *at, int fields) {
 
 int64_t clu_os_process_cpu(int64_t pid, clu_process_pages *pages) {
 #if defined(CLU_HAVE_PROC)
-  char text[1024], *at = skip(read_stat(pid, text, sizeof text), 7); /* minflt is the 10th */
+  char text[1024],
+      *at = clu_skip_fields(clu_read_stat(pid, text, sizeof text), 7); /* minflt is the 10th */
   unsigned long long user, system;
   long long faults = at ? strtoll(at, NULL, 10) : 0;
-  at = skip(at, 4); /* utime */
+  at = clu_skip_fields(at, 4); /* utime */
   if (!at) return -1;
   user = strtoull(at, &at, 10);
   system = strtoull(at, &at, 10);
   if (pages) {
-    at = skip(at, 9); /* rss */
+    at = clu_skip_fields(at, 9); /* rss */
     pages->given = (int64_t)faults * sysconf(_SC_PAGESIZE);
     pages->resident = at ? (int64_t)strtoll(at, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
   }
@@ -173,7 +172,7 @@ int64_t clu_os_process_anonymous(int64_t pid) {
 #if defined(CLU_HAVE_PROC)
   char text[128], *at;
   long long resident, of_files;
-  if (!read_proc(pid, "statm", text, sizeof text) || !(at = skip(text, 1))) return -1;
+  if (!read_proc(pid, "statm", text, sizeof text) || !(at = clu_skip_fields(text, 1))) return -1;
   resident = strtoll(at, &at, 10);
   of_files = strtoll(at, NULL, 10);
   return (int64_t)(resident - of_files) * sysconf(_SC_PAGESIZE);
@@ -185,7 +184,7 @@ int64_t clu_os_process_anonymous(int64_t pid) {
 
 char clu_os_process_state(int64_t pid) {
 #if defined(CLU_HAVE_PROC)
-  char text[1024], *at = read_stat(pid, text, sizeof text);
+  char text[1024], *at = clu_read_stat(pid, text, sizeof text);
   return at && !strchr("ZXx", *at) ? *at : 0;
 #else
   (void)pid;

@@ -243,7 +243,7 @@ int clu_os_fork(clu_pid *out, clu_err *e) {
   err = errno;
   if (pid == 0) {
     setpgid(0, 0);
-    clu_os_watch_end();
+    clu_watch_drop();
   } else if (pid > 0) {
     setpgid(pid, pid); /* in both, so that it holds whoever is first */
   }

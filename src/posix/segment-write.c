@@ -42,10 +42,6 @@ static int write_all(int fd, uint64_t at, const char *from, size_t n) {
 
 #if defined(CLU_HAVE_MEMFD) && defined(CLU_HAVE_PROC)
 
-#if !defined(MADV_POPULATE_WRITE)
-#define MADV_POPULATE_WRITE 23 /* since Linux 5.14; the C library may be older */
-#endif
-
 enum { PAGE = 4096, BLOCK = 256 << 10, LEAST = 2 << 20, STACK = 128 << 10 };
 
 typedef struct copy {

@@ -7,11 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/os-signals.h"
 #include "core/base/os.h"
 #include "posix/fd.h"
 #include "posix/process.h"
@@ -76,6 +78,7 @@ void clu_set_handler(int sig, void (*fn)(int), int flags) {
 }
 
 static int watch[2] = {-1, -1};
+static int watch_starts; /* without an end yet */
 static struct sigaction int_unwatched;
 
 static void on_nothing(int sig) { (void)sig; }
@@ -88,14 +91,15 @@ static void on_watched(int sig) {
 }
 
 int clu_os_watch_start(clu_fd *readable, clu_err *e) {
-  if (clu_fd_pipe(watch, 1) != 0)
+  if (watch_starts == 0 && clu_fd_pipe(watch, 1) != 0)
     return clu_fail(e, CLU_LIMIT, errno, "no pipe can be made: %s", strerror(errno));
+  *readable = watch[0];
+  if (watch_starts++ > 0) return CLU_OK;
   clu_set_handler(SIGCHLD, on_watched, SA_NOCLDSTOP);
   clu_set_handler(SIGTERM, on_watched, 0);
   /* a handler, and not SIG_IGN: what is started by exec has the default again */
   sigaction(SIGINT, NULL, &int_unwatched);
   clu_set_handler(SIGINT, on_nothing, SA_RESTART);
-  *readable = watch[0];
   return CLU_OK;
 }
 
@@ -107,13 +111,18 @@ void clu_os_watch_clear(int *term) {
 }
 
 void clu_os_watch_end(void) {
-  if (watch[0] < 0) return;
+  if (watch_starts == 0 || --watch_starts > 0) return;
   clu_set_handler(SIGCHLD, SIG_DFL, 0);
   clu_set_handler(SIGTERM, SIG_DFL, 0);
   sigaction(SIGINT, &int_unwatched, NULL);
   close(watch[0]);
   close(watch[1]);
   watch[0] = watch[1] = -1;
+}
+
+void clu_watch_drop(void) {
+  if (watch_starts > 1) watch_starts = 1;
+  clu_os_watch_end();
 }
 
 void clu_os_watch_term(void) { clu_set_handler(SIGTERM, on_watched, 0); }
@@ -137,4 +146,21 @@ void clu_os_on_int(int (*task)(int nudge)) {
   int_before = old.sa_handler;
   clu_set_handler(SIGINT, on_int, 0); /* no SA_RESTART: a read or write under way has to see it */
   clu_set_handler(SIGURG, on_int, SA_RESTART);
+}
+
+static sigset_t before_hold;
+static int are_held;
+
+void clu_os_signals_hold(void) {
+  sigset_t every;
+  if (are_held) return;
+  sigfillset(&every);
+  pthread_sigmask(SIG_BLOCK, &every, &before_hold);
+  are_held = 1;
+}
+
+void clu_os_signals_release(void) {
+  if (!are_held) return;
+  are_held = 0;
+  pthread_sigmask(SIG_SETMASK, &before_hold, NULL);
 }

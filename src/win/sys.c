@@ -14,6 +14,7 @@
 #include "core/base/os-machine.h"
 #include "core/base/os-memory.h"
 #include "core/base/os-samples.h"
+#include "core/base/os-signals.h"
 
 /* ---- texts ---- */
 
@@ -254,6 +255,8 @@ char clu_os_process_state(int64_t pid) {
 }
 
 void clu_os_keep_freed(void) {}
+void clu_os_heap_begin(void) {}
+void clu_os_heap_ahead(int inherits) { (void)inherits; }
 int64_t clu_os_most_mappings(void) { return INT64_MAX; }
 int64_t clu_os_cpu_stalled(void) { return -1; }
 int64_t clu_os_cpu_stalled_by(const char *text) {
@@ -290,3 +293,6 @@ int clu_os_memory_left(const char *root, const clu_memory_bounds *b, clu_memory_
   (void)root, (void)b, (void)out;
   return CLU_UNSUPPORTED;
 }
+
+void clu_os_signals_hold(void) {}
+void clu_os_signals_release(void) {}

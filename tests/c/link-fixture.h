@@ -34,6 +34,7 @@ typedef struct host_fixture {
   int tls;
   int starter; /* what starts a host reads here; 0: nothing does */
   char own[CLU_TLS_TEXT], certificate[CLU_TLS_TEXT]; /* of the host */
+  char why[256];                                     /* of the last state that was told */
 } host_fixture;
 
 static const unsigned char link_secret[CLU_SECRET] = "the secret of these tests is 32";
@@ -349,6 +350,8 @@ TEST_UNUSED static int host_state(host_fixture *h, uint32_t rank, uint64_t count
       if (m.kind == CLU_K_HOST_STATE && m.seq == rank && m.body && m.body->size >= 25) {
         state = m.body->data[0];
         for (int i = 0; counts && i < 3; i++) counts[i] = clu_get64(m.body->data + 1 + 8 * i);
+        if (m.body->size >= 33)
+          snprintf(h->why, sizeof h->why, "%.*s", (int)m.body->size - 33, m.body->data + 33);
       }
       clu_blob_unref(m.body);
     }

@@ -3,7 +3,7 @@
 # other: most tests wait most of the time.
 #   run-tests.sh FOLDER VARIANTS TESTS
 # LEAKS: whether memory leaks can be looked for. ARGS: for the programs. RESULT: a file that gets
-# "passed failed skipped", which is the last line without it.
+# "passed failed skipped", which is the last line without it; RESULT.failed gets what failed.
 cd "$(dirname "$0")" || exit 1
 out=$1 variants=$2 tests=$3
 
@@ -28,6 +28,7 @@ run_variant() {
       p=0 f=1 s=0
     fi
     printf '  %-10s %-18s %3d passed, %d failed%s\n' "$variant" "$t" "$p" "$f" "$([ "$s" = 0 ] || echo ", $s skipped")"
+    [ "$f" = 0 ] || { echo "$variant $t:"; grep -v '^ok ' "$said" | tail -n 30; } >>"$out/$variant/failed"
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   done
   echo "$passed $failed $skipped" >"$out/$variant/counts"
@@ -37,7 +38,7 @@ run_variant() {
 first=
 for v in $variants; do
   mkdir -p "$out/$v"
-  rm -f "$out/$v/counts"
+  rm -f "$out/$v/counts" "$out/$v/failed"
   if [ -z "$first" ]; then first=$v; else run_variant "$v" >"$out/$v/all.txt" 2>&1 & fi
 done
 run_variant "$first"
@@ -54,6 +55,7 @@ for v in $variants; do
 done
 if [ -n "$RESULT" ]; then
   echo "$passed $failed $skipped" >"$RESULT"
+  for v in $variants; do cat "$out/$v/failed" 2>/dev/null; done >"$RESULT.failed"
 else
   echo "$passed passed, $failed failed$([ $skipped = 0 ] || echo ", $skipped skipped")"
 fi

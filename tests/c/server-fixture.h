@@ -267,11 +267,13 @@ TEST_UNUSED static int stub_stays(clu_supervisor *sv, clu_sv_options *how, const
   clu_fd signals;
   clu_pid session;
   clu_err e;
+  const char *brief = getenv("TEST_STUB_BRIEF"); /* else for longer than any test takes */
   int rc = clu_stay_offer(&stay, path, &e);
-  clu_supervisor_fini(sv);
   if (rc != CLU_OK || clu_os_watch_start(&signals, &e) != CLU_OK) _exit(82);
+  clu_supervisor_fini(sv);
   clu_os_follow_nobody();
-  rc = clu_stay_await(&stay, signals, clu_os_now() + 1000000000u, &how->control, &session);
+  rc = clu_stay_await(&stay, signals, clu_os_now() + (brief ? 1u : 60u) * 1000000000u,
+                      &how->control, &session);
   clu_stay_end(&stay);
   clu_os_watch_end();
   return rc == CLU_OK;

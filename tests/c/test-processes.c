@@ -202,3 +202,28 @@ TEST(a_small_folder_is_removed_at_once_a_large_one_is_not) {
   CHECK_INT_EQ(clu_os_remove_tree(dir), 0);
   CHECK_INT_EQ(clu_os_remove_few(dir), 0); /* there is nothing */
 }
+
+/* A fork server starts the watch of its wait before it ends that of its sessions: in between
+ * CLU_SIG_TERM would end it at once. */
+TEST(a_watch_that_is_started_twice_goes_on_after_the_first_end) {
+  clu_fd first, second;
+  clu_pid pid;
+  clu_exit how;
+  clu_err e;
+  int term = 0;
+  REQUIRE(clu_os_watch_start(&first, &e) == CLU_OK && clu_os_watch_start(&second, &e) == CLU_OK);
+  CHECK_INT_EQ(first, second);
+  clu_os_watch_end();
+  raise(SIGTERM);
+  clu_os_watch_clear(&term);
+  CHECK(term);
+  REQUIRE(clu_os_fork(&pid, &e) == CLU_OK);
+  if (pid == 0) {
+    raise(SIGTERM); /* the default action: the watch is not the child's */
+    _exit(3);
+  }
+  CHECK_SOON(clu_os_reap(pid, 0, &how) == CLU_OK, 10000);
+  CHECK(how.by_signal && how.code == SIGTERM);
+  clu_os_watch_end();
+  CHECK(fcntl(first, F_GETFD) < 0);
+}

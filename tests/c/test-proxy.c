@@ -180,9 +180,14 @@ TEST(all_there_ends_when_its_proxy_is_killed) {
 
 TEST(a_host_that_is_told_to_end_says_so_and_ends_at_once) {
   host_fixture h;
-  host_up(&h, 8); /* a cut would last for 300 s */
+  host_up(&h, 8);            /* a cut would last for 300 s */
+  kill(h.near_pid, SIGSTOP); /* it reads what that host says and the end at once */
   kill(h.far_pid, SIGTERM);
   end_process(&h.far_pid, 1);
+  pump_for(&h.f, 50);
+  kill(h.near_pid, SIGCONT);
+  CHECK_SOON(host_state(&h, 1, NULL) == CLU_PROXY_ENDED, 2000);
+  CHECK_STR_EQ(h.why, CLU_FAR_TOLD);
   CHECK_SOON(all_gone(&h.f), 2000);
   PUMP(&h.f, h.f.s->state == CLU_SERVER_ENDED);
   CHECK_INT_EQ(h.f.s->state, CLU_SERVER_ENDED);

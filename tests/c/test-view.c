@@ -37,6 +37,7 @@ TEST(without_a_view_nothing_is_shown) {
   send(NULL, 0, 1, 1, 1, 0);
   clu_view_ended(NULL, &end);
   clu_view_tell(NULL, "death", 1, "text", 1);
+  clu_view_actor_begins(NULL, 1, "name", "label");
   clu_view_unref(NULL);
   CHECK(clu_view_node_at(NULL, 0) == NULL);
 }
@@ -263,6 +264,25 @@ TEST(what_is_half_written_is_not_read) {
   CHECK_INT_EQ(clu_view_read_job(v, at, &j), 0);
   clu_view_add(&v->memory->job[at].version, 1);
   CHECK_INT_EQ(clu_view_read_job(v, at, &j), 1);
+  clu_view_unref(v);
+}
+
+TEST(the_last_actors_have_a_place) {
+  clu_view *v = made(1);
+  clu_view_actor a;
+  char name[CLU_VIEW_NAME + 1];
+  memset(name, 'n', sizeof name);
+  name[CLU_VIEW_NAME] = 0;
+  clu_view_actor_begins(v, 1, "first", "label");
+  clu_view_actor_begins(v, 2, "second", "other");
+  clu_view_actor_begins(v, 1 + CLU_VIEW_ACTORS, "later", "label");
+  clu_view_actor_begins(v, 3, name, "its name has no room");
+  CHECK_INT_EQ(clu_view_read_actor(v, 1, &a), 1);
+  CHECK_INT_EQ(clu_view_get(&a.number), 1 + CLU_VIEW_ACTORS);
+  CHECK_STR_EQ(a.name, "later");
+  CHECK_INT_EQ(clu_view_read_actor(v, 2, &a), 1);
+  CHECK_STR_EQ(a.label, "other");
+  CHECK_INT_EQ(clu_view_get(&v->memory->actor[3].number), 0);
   clu_view_unref(v);
 }
 

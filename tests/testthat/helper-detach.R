@@ -20,8 +20,8 @@ end_jobs <- function(folder) {
 # Processes whose environment has this folder: runners, their fork servers and nodes. Those that
 # this session has started itself are none.
 runners_in <- function(folder) processes_with(paste0("CLUTCH_JOBS_FOLDER=", folder))
-# `mark`: a variable as "NAME=value".
-processes_with <- function(mark) {
+# `mark`: a variable as "NAME=value". `own`: with those that this session has started itself.
+processes_with <- function(mark, own = FALSE) {
   pids <- setdiff(list.files("/proc", "^[0-9]+$"), as.character(Sys.getpid()))
   has_mark <- function(pid) {
     env <- tryCatch(suppressWarnings(readBin(file.path("/proc", pid, "environ"), "raw", 1e5)),
@@ -29,7 +29,7 @@ processes_with <- function(mark) {
     env[env == 0] <- charToRaw("\n")
     mark %in% strsplit(rawToChar(env), "\n", fixed = TRUE)[[1L]] && alive(pid)
   }
-  as.integer(Filter(function(pid) has_mark(pid) && !descends_from_here(pid), pids))
+  as.integer(Filter(function(pid) has_mark(pid) && (own || !descends_from_here(pid)), pids))
 }
 
 descends_from_here <- function(pid) {

@@ -74,6 +74,16 @@ processes_of <- function(s) {
   }, NA)]
 }
 
+# Their command lines, as far as they are still there.
+commands_of <- function(pids) {
+  vapply(pids, function(p) {
+    bytes <- tryCatch(suppressWarnings(readBin(file.path("/proc", p, "cmdline"), "raw", 1e4)),
+                      error = function(e) raw())
+    bytes[bytes == 0] <- charToRaw(" ")
+    paste(p, rawToChar(bytes))
+  }, "")
+}
+
 # What it has printed, as far as lines are complete: cat() writes each argument by itself.
 lines_of <- function(script) {
   text <- readChar(script$out, file.size(script$out), useBytes = TRUE)
@@ -90,8 +100,13 @@ value_of <- function(script, name) {
 
 server_pid <- function(cl) .Call(clutch:::ffi_node_info, cl[[1L]]$handle)$server_pid
 node_died <- function(expr) tryCatch(expr, clutch_node_died = identity)
+# The time begins when system() has returned: until then it ignores SIGINT, which may be sent.
 later <- function(seconds, command, ...) {
-  system(sprintf(paste0("(sleep %.3f; ", command, ") >/dev/null 2>&1 &"), seconds, ...))
+  has_returned <- tempfile()
+  wait <- "(until [ -e %1$s ]; do sleep 0.01; done; rm %1$s; sleep %2$.3f; "
+  wait <- sprintf(wait, has_returned, seconds)
+  system(paste0(wait, sprintf(command, ...), ") >/dev/null 2>&1 &"))
+  file.create(has_returned)
 }
 works <- function(cl) {
   x <- stats::runif(1)
@@ -108,10 +123,20 @@ expect_interruptible <- function(cl) {
   testthat::expect_true(works(cl))
   testthat::expect_identical(pids(cl), before)
 }
+# `seconds`: how long it may say nothing. Each new line counts as progress of the suite.
 expect_done <- function(s, seconds = 60) {
-  done <- said(s, "^done|^Error|halted", seconds) &&
-    any(grepl("^done", readLines(s$out, warn = FALSE)))
-  expect_true(done, info = paste(readLines(s$out, warn = FALSE), collapse = "\n"))
+  lines <- character()
+  says_more <- function() {
+    before <- length(lines)
+    if (file.exists(s$out)) lines <<- lines_of(s)
+    length(lines) > before
+  }
+  has_ended <- function() any(grepl("^done|^Error|halted", lines))
+  while (!has_ended() && eventually(says_more(), seconds)) {
+    getOption("suite.progress", identity)(paste("line", length(lines), "of a script"))
+  }
+  found <- readLines(s$out, warn = FALSE)
+  expect_true(any(grepl("^done", found)), info = paste(found, collapse = "\n"))
 }
 ends <- function(s) eventually(length(processes_of(s)) == 0L)
 # Files that are left when all is over: a session that was killed leaves its own folder, as any R
@@ -129,4 +154,12 @@ profile_that_says_its_pid <- function(pid_file) {
   writeLines(c(sprintf("cat(Sys.getpid(), '\\n', file = '%s')", pid_file),
                "repeat Sys.sleep(0.2)"), file)
   file
+}
+
+# The library that has a newer future than Debian's.
+newer_future <- function() {
+  lib <- Sys.getenv("CLUTCH_NEWER_LIB")
+  there <- nzchar(lib) && dir.exists(file.path(lib, "future"))
+  testthat::skip_if_not(there, "needs a newer package future (tools/deps.sh newer)")
+  lib
 }

@@ -64,7 +64,17 @@ example_snapshot <- function(t = 30, nodes = 12L, hosts = 2L, start = 1790000000
       nodes = as.integer(table(factor(host, paste0("host", seq_len(hosts))))),
       load = seq_len(hosts) + 0.5, memory = 8 * 2^30, memory_free = 3 * 2^30, sent = 5e8,
       received = 2e7, round_trip = c(NA, rep(0.012, hosts - 1L))
-    )
+    ),
+    actors = example_actors(t)
+  )
+}
+
+example_actors <- function(t) {
+  data.frame(
+    cluster = 1L, label = c("counter", "cache", "old"), pid = c(6001L, 6002L, NA),
+    state = c("up", "up", "ended"), queue = c(2, 0, 0), method = c("add", "read", ""),
+    done = c(1000 + 10 * t, 12, 3), busy = c(t / 2, t, 0.5), restarts = c(0, 2, 0),
+    waits_for = c("cache", "", "")
   )
 }
 

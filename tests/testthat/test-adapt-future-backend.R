@@ -1,13 +1,6 @@
 # future::plan(clutch). The scripts run with a newer future than Debian's, which lacks what the
 # backend is made of. CLUTCH_FUTURE_LIBS may name libraries with other versions, parted by colons.
 
-newer_future <- function() {
-  lib <- Sys.getenv("CLUTCH_NEWER_LIB")
-  there <- nzchar(lib) && dir.exists(file.path(lib, "future"))
-  testthat::skip_if_not(there, "needs a newer package future (tools/deps.sh newer)")
-  lib
-}
-
 futures <- function() {
   newer <- newer_future()
   others <- strsplit(Sys.getenv("CLUTCH_FUTURE_LIBS"), ":", fixed = TRUE)[[1]]

@@ -13,16 +13,17 @@ with_daemons <- function(n, ..., code) {
 
 connections <- function(profile = NULL) mirai::status(profile)$connections
 daemon_pids <- function(n = connections(), ...) {
+  # two hosts may have the same number for a process
   expect_true(eventually({
     # each is busy for a moment, so that each gets one
     tasks <- lapply(seq_len(n), function(i) mirai::mirai({
       Sys.sleep(0.1)
-      Sys.getpid()
+      list(host = Sys.info()[["nodename"]], pid = Sys.getpid())
     }, ...))
-    found <- unlist(lapply(tasks, function(t) t[]))
-    is.integer(found) && !anyDuplicated(found)
+    found <- lapply(tasks, function(t) t[])
+    all(vapply(found, is.list, NA)) && !anyDuplicated(found)
   }))
-  found
+  vapply(found, `[[`, 0L, "pid")
 }
 server_of <- function(pid) {
   as.integer(sub("^.*\\) . ([0-9]+) .*$", "\\1", readLines(file.path("/proc", pid, "stat"))))
@@ -313,7 +314,9 @@ test_that("daemons that a profile asks for are started by the session only", {
     expect_true(said(s, "^connections=", 60))
     expect_identical(value_of(s, "found"), "FALSE")
     expect_identical(value_of(s, "connections"), "2")
-    expect_lte(length(processes_of(s)), 4L) # session, fork server, daemons
+    # session, fork server, daemons; a process that one of them starts for a moment is not meant
+    few <- eventually(length(processes_of(s)) <= 4L)
+    expect_true(few, info = paste(commands_of(processes_of(s)), collapse = "\n"))
     tools::pskill(s$pid, 9L)
     expect_true(eventually(!length(processes_of(s))))
     unlink(profile)
@@ -373,7 +376,7 @@ test_that("a cluster that grows runs daemons while there are tasks, and shrinks"
     mirai::daemons(0)
     stop_cluster(cl)
   })
-  mirai_daemons(cl, idletime = 1000)
+  mirai_daemons(cl, idletime = 5000)
   expect_true(eventually(connections() == 3L))
   expect_true(eventually(sum(cluster_status(cl)$state == "idle") == 1L && connections() == 0L, 20))
 })
@@ -388,7 +391,7 @@ test_that("daemons are on other hosts, by TLS", {
     stop_cluster(cl)
   }, add = TRUE, after = FALSE)
   mirai_daemons(cl, url = sprintf("tls+tcp://%s:0", hosts$here))
-  expect_setequal(daemon_pids(2L), cluster_status(cl)$pid)
+  expect_identical(sort(daemon_pids(2L)), sort(cluster_status(cl)$pid))
 })
 
 test_that("a cluster that is of no use is said so", {

@@ -27,7 +27,7 @@ test_that("in a browser pages go on while eight tasks are under way, and give th
   chromium <- chromium_or_skip(lib)
   s <- start_script(fixture = "shiny-browser", lib = lib, chromium = chromium,
                     shots = Sys.getenv("CLUTCH_SCREENSHOTS"))
-  expect_done(s, 300)
+  expect_done(s, 200)
   out <- readLines(s$out)
   expect_identical(grep("^FAIL", out, value = TRUE), character())
   expect_identical(sum(startsWith(out, "ok ")), 22L)

@@ -150,13 +150,15 @@ test_that("whatever dies, every element has its value or its own error, and noth
   expect_true(eventually(!any(alive(p))))
   rm(cl, tasks)
   for (k in 1:2) invisible(gc())
-  expect_identical(c(open_fds(), .Call(clutch:::ffi_live_handles)), before)
+  # what an earlier test has left may be closed meanwhile
+  expect_true(all(c(open_fds(), .Call(clutch:::ffi_live_handles)) <= before))
 })
 
 test_that("Ctrl-C at random moments of a map: control is back, and the cluster in step", {
   linux_only()
   times <- if (events_wanted >= 10000L) 1000L else 60L
-  s <- start_script(fixture = "interrupts-many", seed = chaos_seed, times = times)
+  s <- start_script(fixture = c("interrupt-in", "interrupts-many"), seed = chaos_seed,
+                    times = times)
   expect_done(s, 60 + times)
   cat(" ", grep("^median", readLines(s$out), value = TRUE))
   expect_true(ends(s))

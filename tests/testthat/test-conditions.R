@@ -315,7 +315,7 @@ test_that("what an interrupted element has printed and signalled is not another'
   }
   notes <- character()
   out <- capture.output(suppressWarnings(withCallingHandlers(
-    r <- cluster_map(cl, 1:2, f, .timeout = 0.3, .on_error = "continue"),
+    r <- cluster_map(cl, 1:2, f, .timeout = 1.5, .on_error = "continue"),
     message = function(m) {
       notes <<- c(notes, conditionMessage(m))
       invokeRestart("muffleMessage")

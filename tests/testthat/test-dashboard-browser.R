@@ -8,7 +8,7 @@ test_that("the page shows what the snapshot says", {
                     helper = normalizePath("helper-view.R"),
                     questions = file.path(fixtures, "dashboard-browser.js"),
                     shots = Sys.getenv("CLUTCH_SCREENSHOTS"))
-  expect_done(s, 600)
+  expect_done(s, 200)
   out <- readLines(s$out, encoding = "UTF-8")
   expect_gt(sum(startsWith(out, "ok ")), 60L)
   expect_identical(grep("^FAIL", out, value = TRUE), character())

@@ -151,7 +151,7 @@ test_that("an event has what has changed in the snapshot, and each ended task on
   s <- example_snapshot(30)
   expect_true(first$data$whole)
   first$data$tables$events <- first$data$news[[1L]]$events
-  for (part in c("nodes", "jobs", "events", "hosts", "clusters")) {
+  for (part in c("nodes", "jobs", "events", "hosts", "clusters", "actors")) {
     got <- as.data.frame(first$data$tables[[part]])
     expect_identical(names(got), names(s[[part]]))
     for (n in names(got)) expect_equal(got[[n]], s[[part]][[n]], ignore_attr = TRUE, info = n)
@@ -172,7 +172,7 @@ test_that("an event has what has changed in the snapshot, and each ended task on
   new <- setdiff(task_key(later$tasks), task_key(s$tasks))
   expect_false(second$data$whole)
   expect_length(unlist(lapply(second$data$news, function(x) x$events$time)), 0L)
-  for (part in c("nodes", "jobs", "clusters", "hosts")) {
+  for (part in c("nodes", "jobs", "clusters", "hosts", "actors")) {
     changed <- names(s[[part]])[!mapply(identical, s[[part]], later[[part]])]
     expect_setequal(as.character(names(second$data$tables[[part]])), changed)
   }

@@ -60,7 +60,7 @@ test_that("frames of a failed element are there, and the map has gone on", {
 })
 
 test_that("a task, an error in a calling handler, and one whose time was up", {
-  local_options(clutch.frozen = 4)
+  local_options(clutch.frozen = 4, clutch.task_grace = 20)
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
   h <- function(v) stop("of ", v)

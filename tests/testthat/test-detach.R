@@ -308,8 +308,8 @@ test_that("a bound in time or memory ends it", {
     Sys.sleep(0.1)
     i
   })
-  job <- cluster_map(2, 1:1000, f, .journal = path, .detach = list(time = 5))
-  expect_error(collect(job, timeout = 60), class = "clutch_limit")
+  job <- cluster_map(2, 1:1000, f, .journal = path, .detach = list(time = 15))
+  expect_error(collect(job, timeout = 120), class = "clutch_limit")
   expect_gt(nrow(journal_read(path)), 0)
   if (!clutch:::system_can("memory")) {
     expect_error(cluster_map(2, 1, f, .journal = journal_file(), .detach = list(memory = 2e8)),

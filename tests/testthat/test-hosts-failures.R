@@ -146,7 +146,8 @@ test_that("the process for the link cannot be started here: the reason, and noth
 test_that("something before R that reads the settings; an R that does not begin", {
   text <- failed_start(on_alpha(setup = "cat > /dev/null"))
   expect_match(text, "settings of this host were expected.*try: what runs there before R")
-  writeLines("Sys.sleep(8)", in_folder("slow-profile"))
+  # not in the user's own folder: where that has a .RData, R is ended in another way
+  writeLines(c("setwd(Sys.getenv('TMPDIR'))", "Sys.sleep(8)"), in_folder("slow-profile"))
   slow <- on_alpha(env = c(R_PROFILE_USER = in_folder("slow-profile")))
   text <- failed_start(slow, setup_timeout = 3)
   expect_match(text, "did not come within setup_timeout.*alpha: it has not connected.*try: ")
@@ -154,11 +155,13 @@ test_that("something before R that reads the settings; an R that does not begin"
   expect_true(nobody_there())
 })
 
-# A profile that does not end, with a program that it has started.
+# A profile that does not end, with a program that it has started; not in the user's own folder, as
+# above.
 endless_profile <- function() {
   needs_hosts()
   file <- in_folder("endless-profile")
-  writeLines(c("system('sleep 1000 &')", "repeat Sys.sleep(1)"), file)
+  writeLines(c("setwd(Sys.getenv('TMPDIR'))", "system('sleep 1000 &')", "repeat Sys.sleep(1)"),
+             file)
   c(R_PROFILE_USER = file)
 }
 endless_there <- function() {
@@ -176,7 +179,8 @@ test_that("an R that is ended before it knows the signal for that leaves no fold
   skip_if_not(file.exists("/proc/self/status"))
   r <- in_folder("R")
   writeLines(c(
-    "#!/bin/sh", "exec 2>/dev/null", "d=$(mktemp -d \"$TMPDIR/RtmpXXXXXX\")", "sleep 4",
+    "#!/bin/sh", "exec 2>/dev/null", "cd \"$TMPDIR\"",
+    "d=$(mktemp -d \"$TMPDIR/RtmpXXXXXX\")", "sleep 4",
     "trap 'rm -r \"$d\"; exit 2' USR2", "while :; do sleep 0.1; done"
   ), r)
   Sys.chmod(r, "755")

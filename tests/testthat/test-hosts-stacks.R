@@ -25,8 +25,13 @@ test_that("nodes on other hosts tell their calls by their fork servers", {
   expect_identical(cluster_stacks(cl)$stack, list(NULL, NULL, NULL, NULL))
   # those of the task before do not count for the next one
   t <- cluster_submit(cl[1], suspendInterrupts({
-    end <- Sys.time() + 2
+    file.create(gate)
+    end <- Sys.time() + 5
     while (Sys.time() < end) NULL
+  }))
+  expect_true(eventually({ # before it R may have looked for interrupts
+    cluster_free(cl)
+    file.exists(gate)
   }))
   x <- cluster_stacks(cl[1], 0.3)
   expect_match(x$stack[[1]], "^cluster_submit\\(")

@@ -541,6 +541,25 @@ test_that("a torn end is cut off and said, and a flipped bit loses one element",
   expect_identical(file.size(path), 62)
 })
 
+test_that("a journal of another format is refused, and stays as it is", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  cluster_map(cl, 1:3, identity, .journal = path)
+  whole <- readBin(path, "raw", file.size(path))
+  whole[[8L]] <- charToRaw("2")
+  writeBin(whole, path)
+  uses <- list(function() cluster_map(cl, 1:3, identity, .journal = path),
+               function() journal_read(path), function() journal_compact(path))
+  for (use in uses) {
+    e <- tryCatch(use(), error = identity)
+    expect_s3_class(e, "clutch_journal")
+    expect_match(conditionMessage(e), "format is one of another version of clutch", fixed = TRUE)
+  }
+  expect_identical(readBin(path, "raw", file.size(path) + 1), whole)
+  expect_identical(list.files(dirname(path)), basename(path))
+})
+
 test_that("a full disk ends the map with its error, and what is there stays good", {
   skip_if_not(file.exists("/dev/full"))
   outside_checks_only()

@@ -188,6 +188,13 @@ test_that("it stays when its session is killed, or did nothing for long", {
   expect_true(one_waits())
 })
 
+test_that("one whose time is over before it waits does not wait for ever", {
+  place <- keep_here()
+  out <- a_session(place, args = "keep = 1e-6")
+  expect_true(eventually(!alive(server_in(out))))
+  expect_true(nobody_waits(place))
+})
+
 test_that("stop_cluster() lets others have it, while the session lives", {
   place <- keep_here()
   mark <- file.path(place, "mark")

@@ -46,8 +46,9 @@ test_that("hosts by a command of the user's", {
 
 test_that("what is put into a template stays as it is", {
   line <- function(template, command = "run", script = "/a/job.sh") {
-    x <- list(template = template, each = c(8, 4), name = "name")
-    clutch:::template_line(x, 2L, command, script)
+    words <- clutch:::shell_words
+    clutch:::template_line(template, list(each = c(8, 4), name = "name"), 2L,
+                           command = words(command), script = words(script))
   }
   expect_identical(line("q {host} {each} {name} {host}; {else}"), "q 2 4 name 2; {else}")
   expect_identical(line("q {command}", c("env", "A={name} {host}")), "q env 'A={name} {host}'")

@@ -77,9 +77,19 @@ test_that("all Rs of ours start with room for as many objects as any R has after
   wanted <- c(A = "1", R_NSIZE = "650000")
   expect_identical(clutch:::quick_start(c(A = "1")), wanted)
   expect_identical(clutch:::quick_start_node(c(A = "1"), NULL)[names(wanted)], wanted)
-  expect_identical(clutch:::quick_start(character(), 1e6)[["R_NSIZE"]], "780000") # of packages
+  expect_identical(clutch:::server_cells(1e6), 780000) # of packages
+  expect_lt(clutch:::server_cells(0), 650000) # it collects once, and then has as many
   own <- c(R_NSIZE = "1000000", GLIBC_TUNABLES = "glibc.malloc.tcache_count=0")
   expect_identical(clutch:::quick_start(own), own)
+})
+
+test_that("nodes have room for as many objects as any R after its start", {
+  linux_only()
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  room <- parallel::clusterCall(cl, function() gc(full = FALSE)[["Ncells", "gc trigger"]])[[1L]]
+  expect_gt(room, 5e5) # a fork server is started with room for 4e5
+  expect_lt(room, 9e5)
 })
 
 test_that("a cluster's variables are its own, and not those of the next one of its fork server", {

@@ -28,11 +28,11 @@ test_that("tasks with a higher priority are done first, then in the order of sub
 test_that("a map with a priority comes before tasks that wait, and gives the same values", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
-  tasks <- lapply(1:20, function(i) cluster_submit(cl, Sys.sleep(0.02)))
+  tasks <- lapply(1:100, function(i) cluster_submit(cl, Sys.sleep(0.1))) # 5 s
   values <- cluster_map_dbl(cl, 1:4, sqrt, .priority = 1)
   expect_identical(values, sqrt(1:4))
   expect_false(all(resolved(tasks)))
-  collect_all(tasks)
+  for (task in tasks) cancel(task)
   for (where in list(cl, "here"))
     expect_identical(cluster_map(where, 1:3, identity, .priority = -2), list(1L, 2L, 3L))
   old <- options(clutch.priority = 3)

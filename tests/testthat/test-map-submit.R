@@ -387,6 +387,7 @@ test_that("the quick way is not taken where a field that it looks at is not ther
     expect_null(submit(without(field)), info = field)
   }
   task <- submit(t)
+  expect_s3_class(task, "clutch_task")
   for (field in c("replacements", "resize")) expect_null(value(task, without(field)), info = field)
   expect_identical(value(task, t), list(value = 1))
 })

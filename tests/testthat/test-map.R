@@ -379,7 +379,7 @@ test_that("a part of a cluster works alone", {
 
 test_that("Ctrl-C in a map gives control back, and the cluster is in step", {
   linux_only()
-  s <- start_script(fixture = "interrupts-of-maps")
+  s <- start_script(fixture = c("interrupt-in", "interrupts-of-maps"))
   expect_done(s)
 })
 

@@ -217,9 +217,9 @@ test_that("a master that was stopped for long finds what has come, and no deadli
   f <- value_of(s, "file")
   tools::pskill(s$pid, 19L)
   file.create(f)
-  # and its grace of 1 s is over while the master stands
+  # and its grace of 4 s is over while the master stands
   expect_true(eventually(file.exists(paste0(f, 2))))
-  Sys.sleep(1.5)
+  Sys.sleep(4.5)
   tools::pskill(s$pid, 18L)
   expect_true(said(s, "^same="))
   for (k in 1:5) { # and in the middle of calls

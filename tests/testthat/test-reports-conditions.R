@@ -143,7 +143,9 @@ reports <- list(
     }))
     after <- lap(1:2, function(i) i)
     list(inherits(deep, "error"), after)
-  }, value = list(TRUE, list(1L, 2L))),
+  }, value = list(TRUE, list(1L, 2L)),
+  # bplapply() of R 4.6 gives such an error as a value, with SnowParam(), too
+  but = if (getRversion() >= "4.6") "BiocParallel" else character()),
   report("futureverse/future#93", "maps go on after one that has failed", {
     caught(lap(1:4, function(i) if (i %% 2) stop("odd") else i))
     lap(1:4, function(i) i * 2)

@@ -223,6 +223,9 @@ test_that("a death is an error of all who wait, and the cluster goes on", {
 test_that("an error is the run's, and others are told who has failed or ended", {
   cl <- make_cluster(3)
   on.exit(stop_cluster(cl))
+  # on a busy machine others may need longer than a second, and would be interrupted
+  utils::assignInNamespace("RUN_GRACE", 60, "clutch")
+  on.exit(utils::assignInNamespace("RUN_GRACE", 1, "clutch"), add = TRUE)
   for (what in names(waiting)) {
     e <- ends(cl, waiting[[what]], function() stop("no good"))
     expect_s3_class(e, c("clutch_run_error", "clutch_task_error"), exact = FALSE)
@@ -235,10 +238,40 @@ test_that("an error is the run's, and others are told who has failed or ended", 
   }
   e <- run_failure(cluster_run(cl, function(rank) if (rank == 1) node_receive(2)))
   expect_match(conditionMessage(e$parent), "the part of rank 2 has ended")
-  e <- run_failure(cluster_run(cl, function(rank) if (rank == 1) node_send(2, 1) else {
-    if (rank == 3) node_barrier()
+  # rank 2 ends after rank 1 has sent, which is an error to a part that has ended
+  e <- run_failure(cluster_run(cl, function(rank) {
+    switch(rank, node_send(2, 1), node_receive(1), node_barrier())
   }))
   expect_identical(e$rank, 3L)
+})
+
+test_that("what a dead node has kept is lost by its death, and a follower names the first", {
+  cl <- make_cluster(3)
+  on.exit(stop_cluster(cl))
+  e <- run_failure(cluster_run(cl, function(rank) {
+    if (rank == 2) {
+      node_send(1, Sys.getpid())
+      node_receive(1)
+      node_send(1, runif(1e6))
+      tools::pskill(Sys.getpid(), tools::SIGKILL)
+    }
+    if (rank == 3) node_receive(1)
+    pid <- node_receive(2)$value
+    node_send(2, "go on")
+    while (tools::pskill(pid, 0L)) Sys.sleep(0.01) # it looks when that is gone
+    node_receive(2)
+  }))
+  expect_identical(e$rank, 2L)
+  for (rank in c(1L, 3L)) expect_s3_class(e$errors[[rank]]$parent, "clutch_node_died")
+  # who sends to a follower hears of the first, too
+  e <- run_failure(cluster_run(cl, function(rank) {
+    if (rank == 2) tools::pskill(Sys.getpid(), tools::SIGKILL)
+    if (rank == 1) node_receive(2)
+    tryCatch(node_receive(1), clutch_run_stop = identity)
+    node_send(1, "x")
+  }))
+  expect_identical(e$errors[[3L]]$parent$rank, 2L)
+  expect_s3_class(e$errors[[3L]]$parent, "clutch_node_died")
 })
 
 test_that("others are interrupted a second after a failure", {

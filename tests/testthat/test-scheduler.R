@@ -244,18 +244,21 @@ test_that("where nobody knows the memory of a node, a warning says that it has n
 # ---- nodes that die, and those that do not come ----
 
 test_that("nodes that die again and again before they begin anything are given up", {
-  name <- "clutchdies"
   linux_only()
+  name <- "clutchdies" # by a variable: R CMD check takes a literal name for an undeclared package
   src <- tempfile("src")
   lib <- tempfile("lib")
+  said <- tempfile("said-") # a line for each node that loads the package: it ends as `how` says
+  how <- tempfile("how-")
   dir.create(file.path(src, "clutchdies", "R"), recursive = TRUE)
   dir.create(lib)
   writeLines(c("Package: clutchdies", "Version: 1.0", "Title: Ends Nodes", "License: GPL-3"),
              file.path(src, "clutchdies", "DESCRIPTION"))
   writeLines("export(f)", file.path(src, "clutchdies", "NAMESPACE"))
   writeLines(c("f <- function(i) i",
-               ".onLoad <- function(...) {",
-               "  if (nzchar(Sys.getenv(\"CLUTCH_NODE_CORES\"))) tools::pskill(Sys.getpid(), 9L)",
+               ".onLoad <- function(...) if (nzchar(Sys.getenv(\"CLUTCH_NODE_CORES\"))) {",
+               sprintf("  cat(Sys.getpid(), \"\\n\", file = %s, append = TRUE)", deparse1(said)),
+               sprintf("  eval(parse(%s))", deparse1(how)),
                "}"),
              file.path(src, "clutchdies", "R", "all.R"))
   built <- system2(file.path(R.home("bin"), "R"),
@@ -265,18 +268,33 @@ test_that("nodes that die again and again before they begin anything are given u
   expect_identical(built, 0L)
   old <- Sys.getenv("R_LIBS", NA)
   Sys.setenv(R_LIBS = paste(c(lib, .libPaths()), collapse = ":"))
-  cl <- make_cluster(2)
+  cl <- make_cluster(1)
   on.exit({
     stop_cluster(cl)
     if (is.na(old)) Sys.unsetenv("R_LIBS") else Sys.setenv(R_LIBS = old)
     unloadNamespace(name)
-    unlink(c(src, lib), recursive = TRUE)
+    unlink(c(src, lib, said, how), recursive = TRUE)
   })
   f <- loadNamespace(name, lib.loc = lib)$f
-  e <- tryCatch(collect(cluster_submit(cl, f(1), .globals = list(f = f)), timeout = 60),
-                clutch_error = identity)
+  run <- function(code) {
+    writeLines(code, how)
+    unlink(said)
+    tryCatch(collect(cluster_submit(cl, f(1), .globals = list(f = f)), timeout = 60),
+             clutch_error = identity)
+  }
+  e <- run("quit('no', 7)")
   expect_s3_class(e, "clutch_task_died")
-  expect_match(conditionMessage(e), "before it had begun anything.*SIGKILL")
+  expect_match(conditionMessage(e), "ended 3 times in a row before it had begun anything.*status 7")
+  expect_length(readLines(said), 3L)
+  # SIGKILL says nothing of the node
+  killed <- sprintf("if (length(readLines('%s')) < %%d) tools::pskill(Sys.getpid(), 9L)", said)
+  expect_identical(run(sprintf(killed, 6L)), 1)
+  expect_length(readLines(said), 6L)
+  stop_cluster(cl)
+  cl <- make_cluster(2)
+  e <- run(sprintf(killed, 100L))
+  expect_s3_class(e, "clutch_task_died")
+  expect_match(conditionMessage(e), "ended 10 times in a row before it had begun.*SIGKILL")
   expect_identical(cluster_map(cl, 1:4, identity), as.list(1:4)) # others are not affected
 })
 
@@ -339,7 +357,7 @@ test_that("a call waits for the successor of a node that was ended for a task, f
   r <- suppressWarnings(cluster_map(cl[2L], 1:2, function(i) {
     if (i == 2) repeat {}
     i
-  }, .timeout = 0.3, .on_error = "continue", .chunk = 1))
+  }, .timeout = 1.5, .on_error = "continue", .chunk = 1))
   expect_s3_class(r[[2L]], "clutch_task_timeout")
   expect_warning(q <- parallel::clusterCall(cl, Sys.getpid), class = "clutch_node_replaced")
   expect_identical(q[[1L]], p[[1L]])

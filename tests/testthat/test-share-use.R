@@ -348,8 +348,7 @@ test_that("other clusters, base R's workers and nodes over TCP get the same, als
 })
 
 test_that("futures have shared vectors, and their values", {
-  lib <- Sys.getenv("CLUTCH_NEWER_LIB")
-  testthat::skip_if_not(nzchar(lib) && dir.exists(file.path(lib, "future")), "needs a newer future")
+  lib <- newer_future()
   outside_checks_only()
   shares()
   s <- start_script(c(

@@ -73,3 +73,22 @@ test_that("services are found, and dead ports are no trouble", {
     close(l)
   })
 })
+
+test_that("the connection that a failed readLines() leaves in R's table is not touched", {
+  s <- start_script(c(
+    "try(suppressWarnings(readLines('http://127.0.0.1:1/')), silent = TRUE)",
+    "left <- getAllConnections()[-(1:3)]", # with a pointer that is collected, up to R 4.2 at least
+    "invisible(gc())",
+    "asked <- integer()",
+    "invisible(trace(getConnection, quote(asked <<- c(asked, what)), print = FALSE))",
+    "table <- socket_table()",
+    "clutch:::close_our_connections()",
+    "for (k in left) close(clutch:::connection_at(k))",
+    "cat('asked=', any(left %in% asked), '\\nopen=', length(getAllConnections()), '\\n', sep = '')",
+    "cat('none=', is.null(clutch:::connection_at(100)), '\\ndone\\n', sep = '')"
+  ))
+  expect_done(s)
+  expect_identical(value_of(s, "asked"), "FALSE")
+  expect_identical(value_of(s, "open"), "3")
+  expect_identical(value_of(s, "none"), "TRUE")
+})

@@ -247,7 +247,8 @@ test_that("Ctrl-C in a map behind ssh leaves a working cluster, a killed session
   s <- own_sshd()
   if (is.null(s)) skip("no sshd can be run here")
   on.exit(s$stop())
-  script <- start_script(fixture = "ssh-interrupts", rshcmd = paste("ssh -F", s$config))
+  script <- start_script(fixture = c("interrupt-in", "ssh-interrupts"),
+                         rshcmd = paste("ssh -F", s$config))
   expect_done(script)
   p <- as.integer(strsplit(trimws(value_of(script, "pids")), " ")[[1L]])
   expect_true(eventually(sum(alive(p)) == 2L)) # those that were replaced have ended

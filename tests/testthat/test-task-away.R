@@ -364,7 +364,7 @@ test_that("the package can be unloaded meanwhile", {
 
 test_that("Ctrl-C ends a wait while the thread has work", {
   linux_only()
-  s <- start_script(fixture = "interrupted-while-away")
+  s <- start_script(fixture = c("interrupt-in", "interrupted-while-away"))
   expect_done(s)
   expect_true(ends(s))
 })

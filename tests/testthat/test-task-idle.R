@@ -35,3 +35,30 @@ test_that("promises are woken by later_fd()", {
 test_that("promises of tasks on nodes over TCP are woken, too", {
   while_idle("parallel", newer_library())
 })
+
+test_that("threads that other packages start for us take no signals", {
+  # R's handler of SIGINT jumps out of select(), in whichever thread it runs
+  linux_only()
+  skip_if_not_installed("promises")
+  skip_if_not_installed("httpuv")
+  for (lib in unique(list(NULL, newer_library()))) {
+    s <- start_script(c(
+      sprintf(".libPaths(c(%s, .libPaths()))", deparse1(lib)),
+      "library(clutch)", "cl <- make_cluster(1)",
+      "before <- list.files('/proc/self/task')",
+      "p <- promises::as.promise(cluster_submit(cl, Sys.sleep(0.2)))",
+      "d <- clutch:::open_dashboard(identity)",
+      "later::run_now(0.1)",
+      "now <- setdiff(list.files('/proc/self/task'), before)",
+      "of <- function(tid) clutch:::read_lines('/proc/self/task', tid, 'status')", # it may be gone
+      "mask <- function(tid) sub('.*\t', '', grep('^SigBlk', of(tid), value = TRUE))",
+      "takes_int <- function(tid) any(strtoi(substring(mask(tid), 16), 16L) %/% 2L %% 2L == 0L)",
+      "cat('threads=', length(now), '\n', sep = '')",
+      "cat('open=', sum(vapply(now, takes_int, NA)), '\n', sep = '')",
+      "stop_cluster(cl)", "cat('done\\n')"
+    ))
+    expect_done(s)
+    expect_gt(as.integer(value_of(s, "threads")), 1L)
+    expect_identical(value_of(s, "open"), "0")
+  }
+})

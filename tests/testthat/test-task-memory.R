@@ -127,6 +127,25 @@ test_that("where stopping does not help the youngest is started again, and that 
   })
 })
 
+test_that("a task waits for what an idle node collects, and is not ended", {
+  file <- tempfile()
+  on.exit(unlink(file))
+  with_budget("280 MB", 2, function(cl) {
+    first <- cluster_submit(cl[1], grow(150, file))
+    expect_true(eventually(cluster_status(cl)$memory[[1L]] > 140))
+    before <- pids(cl)
+    # it cannot do what it is told before the other one has found out that it needs more
+    go_on <- c("k=0", "while [ $k -lt 3000 ] && ! grep -q ') T ' /proc/%d/stat",
+               "do k=$((k + 1)); sleep 0.01; done", "kill -CONT %d")
+    file.create(file)
+    expect_identical(collect(first), 150)
+    tools::pskill(before[[1L]], tools::SIGSTOP)
+    later(0, paste(go_on, collapse = "; "), before[[2L]], before[[1L]])
+    expect_identical(collect(cluster_submit(cl[2], grow(200))), 200)
+    expect_identical(pids(cl), before)
+  })
+})
+
 test_that("no time limit runs while a node is stopped", {
   file <- tempfile()
   on.exit(unlink(file))

@@ -66,7 +66,7 @@ test_that("the bar's times are those of the map", {
 test_that("the signals for progressr end with a map that fails", {
   skip_if_not_installed("progressr")
   text <- with_bar(fixture_lines("progressr-and-errors"))
-  expect_identical(count("init fin over", text), 3L)
+  expect_identical(count("init fin over", text), 3L, info = text)
 })
 
 # In a process of its own: a cli that was loaded without a terminal draws every 3 s only.

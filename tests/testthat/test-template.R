@@ -33,6 +33,46 @@ test_that("R that has not connected ends with the session, and where the start f
   }
 })
 
+test_that("R that is ended before it has connected changes no .RData", {
+  linux_only()
+  # three that are ended in the same folder, soon after each other: each writes a .RData, which is
+  # there for a second
+  for (is_there in c(TRUE, FALSE)) {
+    pid_files <- tempfile(c("pid-", "pid-", "pid-"))
+    folder <- tempfile("work-")
+    tmp <- tempfile("tmp-")
+    for (i in c(folder, tmp)) dir.create(i)
+    data <- file.path(folder, ".RData")
+    if (is_there) writeLines("the user's", data)
+    profiles <- vapply(pid_files, profile_that_says_its_pid, "")
+    sessions <- lapply(profiles, function(profile) start_script(c(
+      sprintf("setwd('%s')", folder),
+      sprintf("x <- hosts_command('{command}', secret = 'stdin', env = %s)",
+              deparse1(c(R_PROFILE_USER = profile, TMPDIR = tmp))),
+      "make_cluster(x, setup_timeout = 300)"
+    )))
+    there <- function() {
+      as.integer(unlist(lapply(Filter(file.exists, pid_files), readLines, warn = FALSE)))
+    }
+    expect_true(eventually(length(there()) == 3L, 60))
+    pids_there <- there()
+    for (s in sessions) {
+      tools::pskill(s$pid, 9L)
+      Sys.sleep(0.4)
+    }
+    expect_true(eventually(!any(alive(pids_there)), 60))
+    for (s in sessions) expect_true(eventually(!length(processes_of(s)), 30))
+    expect_identical(list.files(folder, all.files = TRUE, no.. = TRUE), basename(data)[is_there])
+    if (is_there) {
+      expect_identical(readLines(data), "the user's")
+    } else {
+      expect_identical(list.files(tmp), character())
+    }
+    unlink(c(pid_files, profiles, folder, tmp), recursive = TRUE)
+    for (s in sessions) unlink(c(s$out, s$tmp), recursive = TRUE)
+  }
+})
+
 test_that("nodes are started in both ways, and leave nothing", {
   linux_only()
   folder <- tempfile("folder-")

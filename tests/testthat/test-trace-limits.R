@@ -88,7 +88,7 @@ test_that("one slow node is told, and not uneven tasks, nor nodes that are all a
   expect_identical(limits(simulated(rep(0.01, 200), nodes = 2, slow = c(1, 2))), "slow_node")
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
-  parallel::clusterApply(cl, c(0.005, 0.04), function(s) assign("pause", s, globalenv()))
+  parallel::clusterApply(cl, c(0.03, 0.24), function(s) assign("pause", s, globalenv()))
   cluster_walk(cl, 1:90, function(i) Sys.sleep(pause), .globals = FALSE)
   s <- summary(cluster_trace(cl))$limits
   expect_match(s$measured[s$what == "slow_node"], "^node 2 ")

@@ -103,7 +103,7 @@ test_that("tasks without an answer have only the phases that they have come to, 
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
   f <- function(i) switch(i, 1, stop("no"), Sys.sleep(60), quit("no"))
-  suppressWarnings(cluster_map(cl, 1:4, f, .on_error = "continue", .timeout = 0.5))
+  suppressWarnings(cluster_map(cl, 1:4, f, .on_error = "continue", .timeout = 1.5))
   x <- as.data.frame(cluster_trace(cl))
   x <- x[order(x$element), ]
   expect_identical(x$end, c("ok", "error", "timeout", "died"))

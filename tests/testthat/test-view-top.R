@@ -26,6 +26,23 @@ test_that("the lines say what the snapshot says", {
   expect_match(out, "^\\[#{10}-{10}\\] 303 of 606, 3 failed  30 s left  cluster_map", all = FALSE)
 })
 
+test_that("actors are below the nodes, those in trouble first", {
+  s <- example_snapshot(30)
+  out <- lines_of(s, 120)
+  actors <- grep("^actor ", out, value = TRUE)
+  expect_match(actors[[1L]], "^actor  old +ended +0 waiting +3 done +500 ms at work$")
+  expect_match(actors[[2L]], "^actor  counter +waits for cache +2 waiting +1,300 done +15 s at")
+  expect_match(actors[[3L]], "^actor  cache +at read +0 waiting +12 done +30 s at work +2 restart")
+  expect_gt(grep("^actor", out)[[1L]], grep("^node", out))
+  s$actors <- s$actors[rep(1:3, 4L), ]
+  out <- lines_of(s, 120)
+  expect_length(grep("^actor", out), 3L)
+  expect_match(out, "... and 9 more actors", fixed = TRUE, all = FALSE)
+  expect_length(grep("^actor", lines_of(s, 120, 12)), 0L)
+  s$actors <- s$actors[0L, ]
+  expect_length(grep("actor", lines_of(s, 120)), 0L)
+})
+
 test_that("nodes that were stopped are told, too", {
   s <- example_snapshot(30)
   s$nodes$state[] <- "stopped"

@@ -418,8 +418,8 @@ int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns);
  * Windows: CLU_UNSUPPORTED; nothing is told before the end. */
 int clu_os_on_term(clu_pid parent, const char *tmp);
 /* From now on the end of a child, or CLU_SIG_TERM, makes `*readable` readable: a supervisor's way
- * of waiting for both. CLU_SIG_INT does nothing meanwhile. clu_os_watch_end() undoes it (in a
- * forked child, too). Windows: CLU_UNSUPPORTED. */
+ * of waiting for both. CLU_SIG_INT does nothing meanwhile. Started again it is the same watch, and
+ * the last clu_os_watch_end() undoes it. clu_os_fork() ends it in the child. Not on Windows. */
 int clu_os_watch_start(clu_fd *readable, clu_err *e);
 /* Empties it; `*term` becomes 1 when CLU_SIG_TERM came. */
 void clu_os_watch_clear(int *term);

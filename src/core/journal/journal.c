@@ -98,6 +98,12 @@ static int make_head(clu_journal *j, const clu_journal_options *o, clu_err *e) {
   return clu_os_file_write(j->fd, 0, bytes, sizeof bytes, e);
 }
 
+static int is_none(const unsigned char *head, uint64_t n, clu_err *e) {
+  if (clu_journal_is_other(head, (size_t)n))
+    return clu_fail(e, CLU_PROTO, 0, "its format is one of another version of clutch");
+  return clu_fail(e, CLU_PROTO, 0, "it is no journal");
+}
+
 /* A file that is shorter than a head was being made when its writer ended. */
 static int read_head(clu_journal *j, const clu_journal_options *o, uint64_t *size, clu_err *e) {
   unsigned char bytes[CLU_JOURNAL_HEAD];
@@ -106,14 +112,12 @@ static int read_head(clu_journal *j, const clu_journal_options *o, uint64_t *siz
   if (*size >= sizeof bytes) {
     rc = clu_os_file_read(j->fd, 0, bytes, sizeof bytes);
     if (rc != CLU_OK) return clu_fail(e, CLU_SYS, 0, "it cannot be read");
-    if (!clu_journal_head_get(bytes, &j->head))
-      return clu_fail(e, CLU_PROTO, 0, "it is no journal");
+    if (!clu_journal_head_get(bytes, &j->head)) return is_none(bytes, sizeof bytes, e);
     return CLU_OK;
   }
   if (*size > 0 && clu_os_file_read(j->fd, 0, bytes, (size_t)*size) != CLU_OK)
     return clu_fail(e, CLU_SYS, 0, "it cannot be read");
-  if (*size > 0 && !clu_journal_is_begun(bytes, (size_t)*size))
-    return clu_fail(e, CLU_PROTO, 0, "it is no journal");
+  if (*size > 0 && !clu_journal_is_begun(bytes, (size_t)*size)) return is_none(bytes, *size, e);
   if (!o->may_write) return clu_fail(e, CLU_PROTO, 0, "it is empty");
   *size = sizeof bytes;
   return make_head(j, o, e);

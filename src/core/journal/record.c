@@ -42,6 +42,10 @@ int clu_journal_is_begun(const unsigned char *in, size_t n) {
   return memcmp(in, magic, n < sizeof magic ? n : sizeof magic) == 0;
 }
 
+int clu_journal_is_other(const unsigned char *in, size_t n) {
+  return n >= sizeof magic && memcmp(in, magic, sizeof magic - 1) == 0 && in[7] != magic[7];
+}
+
 void clu_record_key_of_stream(unsigned char key[CLU_HASH], const uint32_t stream[6]) {
   unsigned char bytes[24];
   clu_hash h;

@@ -85,6 +85,8 @@ void clu_journal_head_put(unsigned char out[CLU_JOURNAL_HEAD], const clu_journal
 int clu_journal_head_get(const unsigned char in[CLU_JOURNAL_HEAD], clu_journal_head *h);
 /* Tells whether these `n` bytes may be the beginning of one. */
 int clu_journal_is_begun(const unsigned char *in, size_t n);
+/* Tells whether they are one of a format with another number. */
+int clu_journal_is_other(const unsigned char *in, size_t n);
 /* The head of a record, complete with its check. */
 void clu_record_put(unsigned char out[CLU_RECORD_HEAD], const clu_record *r, const void *payload,
                     uint64_t salt);

@@ -35,7 +35,9 @@ static void arm(clu_proxy *r) {
 
 static void drop_connection(clu_proxy *r, const char *why) {
   if (!r->conn) return;
-  if (why && !r->fatal) snprintf(r->why, sizeof r->why, "%s", why); /* it may be the connection's */
+  /* `why` may be the connection's; what the other side has said as its last word stays */
+  if (why && !r->fatal && r->link.state != CLU_LINK_ENDED)
+    snprintf(r->why, sizeof r->why, "%s", why);
   clu_loop_unwatch(r->loop, &r->watch);
   clu_conn_close(r->conn);
   r->conn = NULL;

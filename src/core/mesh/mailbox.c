@@ -11,6 +11,15 @@ void clu_message_free(clu_message *m) {
   free(m);
 }
 
+void clu_mesh_drop_mail(clu_mesh *m) {
+  while (m->mail) {
+    clu_message *first = m->mail;
+    m->mail = first->next;
+    clu_message_free(first);
+  }
+  m->mail_end = &m->mail;
+}
+
 static clu_message *message_new(int from, const char *tag, size_t ntag, uint64_t n) {
   clu_message *m = calloc(1, sizeof *m);
   if (!m) return NULL;
@@ -117,7 +126,7 @@ static int take_record(clu_mesh *m, int from, const unsigned char *rec, size_t n
   return CLU_OK;
 }
 
-static int drain(clu_mesh *m, int from) {
+int mesh_drain(clu_mesh *m, int from) {
   pair_ring *r = mesh_pair(m, from, m->rank);
   const unsigned char *rec;
   size_t n;
@@ -139,7 +148,7 @@ static int drain_one(clu_mesh *m, int from) {
   int rc;
   if (!(atomic_load(word) & bit)) return CLU_OK;
   atomic_fetch_and(word, ~bit);
-  rc = drain(m, from);
+  rc = mesh_drain(m, from);
   if (rc != CLU_OK) atomic_fetch_or(word, bit);
   return rc;
 }
@@ -171,10 +180,10 @@ static clu_message **find(clu_mesh *m, int from, const char *tag) {
 }
 
 /* Tells whether no message of `from` will come but what is there: -1, or who is gone. Of any: all
- * others are, or one of them was not to be. */
+ * others are, or one of them was not to be; where ranks come and go others may always come. */
 static int gone(const clu_mesh *m, int from) {
   int left = 0, last = -1;
-  if (from == m->rank) return -1;
+  if (from == m->rank || (from < 0 && atomic_load(&m->head->is_open))) return -1;
   if (from >= 0) return atomic_load(&m->ranks[from].state) > CLU_RANK_HERE ? from : -1;
   for (int i = 0; i < m->count; i++) {
     uint32_t state = atomic_load(&m->ranks[i].state);

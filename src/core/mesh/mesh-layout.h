@@ -13,7 +13,8 @@ typedef struct mesh_head {
   uint64_t magic, count;
   _Atomic uint64_t verdict; /* a code, and two ranks of which it is, 16 bits each; 0: none */
   _Atomic uint32_t first;   /* the rank + 1 that has failed or died first */
-  char apart[LINE - 28];
+  _Atomic uint32_t is_open; /* ranks come and go, see mesh-open.c */
+  char apart[LINE - 32];
   _Atomic uint32_t arrived; /* ranks at the meeting at hand */
   char apart_too[LINE - 4];
   _Atomic uint32_t turn; /* meetings that are over */
@@ -30,6 +31,7 @@ typedef struct mesh_rank {
   _Atomic uint32_t has_tag, keeps;
   _Atomic uint64_t pid;
   _Atomic uint32_t by_signal, code;
+  _Atomic uint64_t begun, given_up; /* of an open mesh: numbers, see mesh-open.c */
   clu_meeting meeting;
   char tag[CLU_TAG_MOST];
 } mesh_rank;
@@ -116,6 +118,9 @@ static inline uint64_t mesh_area_at(int count, int which) {
 }
 static inline uint64_t mesh_size(int count) { return mesh_area_at(count, count + 1); }
 
+/* mesh.c. Frees what this process has of another rank. */
+void mesh_free_peer(peer *p);
+
 /* mesh-state.c. Wakes this rank, if it sleeps: it has something to look at. */
 void mesh_notify(clu_mesh *m, int rank);
 void mesh_notify_all(clu_mesh *m); /* but this one */
@@ -142,7 +147,9 @@ void mesh_let_go(peer *p);
 const unsigned char *mesh_peek(pair_ring *r, size_t *n);
 void mesh_took(pair_ring *r, uint64_t weight);
 
-/* mailbox.c. A message to this rank itself. */
+/* mailbox.c. Takes all that is in the ring of that rank. */
+int mesh_drain(clu_mesh *m, int from);
+/* A message to this rank itself. */
 int mesh_mail_own(clu_mesh *m, const char *tag, clu_blob *body);
 
 #endif

@@ -105,7 +105,10 @@ int clu_mesh_send(clu_mesh *m, int to, const char *tag, clu_blob *body, clu_send
   pair_ring *r;
   int rc = CLU_LIMIT, begun = 0;
   if (to == m->rank) return mesh_mail_own(m, tag, body);
-  if (atomic_load(&m->ranks[to].state) > CLU_RANK_HERE) return CLU_DEAD;
+  if (atomic_load(&m->ranks[to].state) > CLU_RANK_HERE) {
+    s->who = mesh_named(m, to);
+    return CLU_DEAD;
+  }
   if (!has_descriptors(body)) return CLU_LIMIT;
   if (!(r = mesh_pair(m, m->rank, to))) return CLU_NOMEM;
   mesh_let_go(&m->peers[to]);

@@ -60,29 +60,54 @@ int clu_mesh_new(int count, const char *folder, clu_mesh **out, clu_err *e) {
 
 const char *clu_mesh_path(const clu_mesh *m) { return m->path; }
 
-int clu_mesh_join(const char *path, int count, int rank, clu_mesh **out, clu_err *e) {
+/* `rank` -1: any that is free. */
+static int be_here(clu_mesh *m, int rank) {
+  uint64_t none = 0, me = (uint64_t)m->owner;
+  if (rank >= 0) {
+    atomic_store(&m->ranks[rank].pid, me);
+  } else {
+    for (rank = 1; rank < m->count; rank++, none = 0)
+      if (!atomic_load(&m->ranks[rank].pid) &&
+          atomic_compare_exchange_strong(&m->ranks[rank].pid, &none, me))
+        break;
+    if (rank == m->count) return CLU_AGAIN;
+  }
+  m->rank = rank;
+  atomic_store(&m->ranks[rank].state, CLU_RANK_HERE);
+  return CLU_OK;
+}
+
+static int join(const char *path, int count, int rank, clu_mesh **out, clu_err *e) {
   clu_mesh *m;
   int rc;
-  if (count < 1 || count > CLU_RANKS_MOST || rank < 0 || rank >= count)
+  if (count < 1 || count > CLU_RANKS_MOST || rank < -1 || rank >= count)
     return clu_fail(e, CLU_PROTO, 0, "there is no such rank");
-  m = blank(count, rank);
+  m = blank(count, rank < 0 ? 0 : rank);
   if (!m) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   rc = clu_os_common_open(path, m->size, &m->fd, e);
   if (rc == CLU_OK) rc = map_heads(m, e);
   if (rc == CLU_OK && (m->head->magic != MESH_MAGIC || m->head->count != (uint64_t)count))
     rc = clu_fail(e, CLU_PROTO, 0, "the shared memory is of another kind");
+  if (rc == CLU_OK) rc = be_here(m, rank);
   if (rc != CLU_OK) {
     clu_mesh_free(m);
     return rc;
   }
   clu_os_move_high(&m->fd, 128);
-  atomic_store(&m->ranks[rank].pid, (uint64_t)m->owner);
-  atomic_store(&m->ranks[rank].state, CLU_RANK_HERE);
   *out = m;
   return CLU_OK;
 }
 
-static void free_peer(peer *p) {
+int clu_mesh_join(const char *path, int count, int rank, clu_mesh **out, clu_err *e) {
+  if (rank < 0) return clu_fail(e, CLU_PROTO, 0, "there is no such rank");
+  return join(path, count, rank, out, e);
+}
+
+int clu_mesh_enter(const char *path, int count, clu_mesh **out, clu_err *e) {
+  return join(path, count, -1, out, e);
+}
+
+void mesh_free_peer(peer *p) {
   while (p->holds) {
     held *h = p->holds;
     p->holds = h->next;
@@ -97,12 +122,8 @@ static void free_peer(peer *p) {
 void clu_mesh_free(clu_mesh *m) {
   if (!m) return;
   if (m->rank < 0 && m->path[0] && clu_mesh_is_ours(m)) clu_os_common_remove(m->path);
-  while (m->mail) {
-    clu_message *first = m->mail;
-    m->mail = first->next;
-    clu_message_free(first);
-  }
-  for (int i = 0; m->peers && i < m->count; i++) free_peer(&m->peers[i]);
+  clu_mesh_drop_mail(m);
+  for (int i = 0; m->peers && i < m->count; i++) mesh_free_peer(&m->peers[i]);
   free(m->peers);
   if (m->area) clu_os_shared_free(m->area, (size_t)((uint64_t)(m->count + 1) * CLU_REDUCE_BYTES));
   if (m->map) clu_os_shared_free(m->map, m->map_bytes);

@@ -28,8 +28,12 @@
  * has not been looked at was sent), ranks that meet for different reasons (CLU_PROTO), or the end
  * of the run (CLU_CANCELLED).
  *
+ * An open mesh (mesh-open.c) is no run: rank 0 serves, and others come and go (core/actor). Those
+ * get the next free rank. A rank is free again once rank 0 has seen that its process has left, or
+ * has ended; until then all that it has sent is kept.
+ *
  * Files, each of which uses only those before it: mesh-state, mesh-wait, pair (the ring), mailbox,
- * mesh-send, mesh; mesh-meet and mesh-reduce use mesh-state.
+ * mesh-send, mesh, mesh-open; mesh-meet and mesh-reduce use mesh-state.
  *
  * Other ranks run user's code and may write anything to this memory: what is read from a ring is
  * checked, and CLU_PROTO is the answer to what cannot be. One thread a process. Only
@@ -96,6 +100,9 @@ int clu_mesh_new(int count, const char *folder, clu_mesh **out, clu_err *e);
 const char *clu_mesh_path(const clu_mesh *m);
 /* A part's. CLU_OK, CLU_SYS, CLU_NOMEM, CLU_UNSUPPORTED. */
 int clu_mesh_join(const char *path, int count, int rank, clu_mesh **out, clu_err *e);
+/* Joins an open mesh as a rank that is free. CLU_AGAIN: there is none now. Else as
+ * clu_mesh_join(). */
+int clu_mesh_enter(const char *path, int count, clu_mesh **out, clu_err *e);
 /* Gives all back that this process has of it; accepts NULL. In the session also removes its name.
  */
 void clu_mesh_free(clu_mesh *m);
@@ -120,12 +127,30 @@ void clu_mesh_info(const clu_mesh *m, int rank, clu_rank_info *out);
  * that do not agree; of a deadlock in `who[0]` who has found it. */
 int clu_mesh_verdict(const clu_mesh *m, int who[2]);
 
+/* ---- mesh-open.c ---- */
+
+/* Ranks from 1 on come and go from now on. */
+void clu_mesh_open(clu_mesh *m);
+/* Rank 0's: takes all messages of ranks that have left, or for whose process `is_gone`, and makes
+ * these ranks free; what they have sent is from rank -1 then. */
+void clu_mesh_recycle(clu_mesh *m, int (*is_gone)(clu_pid));
+/* Rank 0 notes what it has begun of this rank's; that rank, or who has its mesh, asks for it. */
+void clu_mesh_set_begun(clu_mesh *m, int rank, uint64_t what);
+uint64_t clu_mesh_begun(const clu_mesh *m);
+/* A rank does not want anything more of what has this number, or a lower one; rank 0 asks. */
+void clu_mesh_set_given_up(clu_mesh *m, uint64_t what);
+int clu_mesh_is_given_up(const clu_mesh *m, int rank, uint64_t what);
+
+/* Lets go of what that rank has taken of this one's. */
+void clu_mesh_let_go(clu_mesh *m, int to);
+
 /* ---- mesh-send.c ---- */
 
 /* A message on its way: begin with {0}. */
 typedef struct clu_sending {
   uint64_t done; /* bytes of the body that are in the ring */
   int begun;
+  int who; /* after CLU_DEAD: the rank to be named, which is not always the one that is gone */
 } clu_sending;
 /* Puts a message into the ring to `to`, or a part of it: CLU_OK, it is sent; CLU_AGAIN: no room,
  * wait (CLU_WAIT_ROOM) and call again with the same; CLU_DEAD: that rank is gone; CLU_LIMIT: it has
@@ -152,6 +177,8 @@ typedef struct clu_message {
  * ring of `*who` has what cannot be. CLU_NOMEM. `look`: it stays in the mailbox, and the mesh's. */
 int clu_mesh_receive(clu_mesh *m, int from, const char *tag, int look, clu_message **out, int *who);
 void clu_message_free(clu_message *m); /* accepts NULL */
+/* Frees all messages that wait in this rank's mailbox. */
+void clu_mesh_drop_mail(clu_mesh *m);
 
 /* ---- mesh-wait.c ---- */
 

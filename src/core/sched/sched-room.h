@@ -13,10 +13,10 @@
  * soon as it grows, and goes on when it fits. So what is stopped holds little, and loses nothing.
  *
  * Where next to nothing is left although all are stopped that can be, the oldest is stopped, too,
- * as long as others may free memory (`may_wait`: tasks of another session end). Then the youngest
- * task that holds something and may be started again gives way to the oldest: its node is to be
- * ended. Where there is none, one has to fail: the one that holds most. That is also the oldest
- * where it is alone.
+ * as long as others may free memory (`may_wait`: tasks of another session end, idle nodes collect).
+ * Then the youngest task that holds something and may be started again gives way to the oldest: its
+ * node is to be ended. Where there is none, one has to fail: the one that holds most. That is also
+ * the oldest where it is alone.
  */
 #ifndef CLUTCH_SCHED_ROOM_H
 #define CLUTCH_SCHED_ROOM_H

@@ -28,7 +28,8 @@ typedef struct state_head {
   _Atomic uint32_t events, asleep;
 } state_head;
 
-_Static_assert(sizeof(state_head) <= HEAD_BYTES, "the head is where the rows are not");
+_Static_assert(sizeof(state_head) <= HEAD_BYTES - CLU_STATE_ROOM,
+               "the head is where the rows and the room are not");
 
 /* Where bytes are: 36 bits of a place in the data, 28 of their number. 0: nowhere. */
 #define PLACE_BITS 28

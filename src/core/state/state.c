@@ -88,6 +88,10 @@ int clu_state_new(int kind, const char *folder, clu_state **out, clu_err *e) {
 
 const char *clu_state_name(const clu_state *s) { return s->name; }
 
+void *clu_state_room(clu_state *s) {
+  return (unsigned char *)s->head + HEAD_BYTES - CLU_STATE_ROOM;
+}
+
 /* The path in a name; NULL: it is none. */
 static const char *parse(const char *name, uint64_t id[2]) {
   unsigned long long a, b;

@@ -15,7 +15,13 @@
 
 #include "core/base/os.h"
 
-enum clu_state_kind { CLU_STATE_LOCK = 1, CLU_STATE_COUNTER, CLU_STATE_RATE, CLU_STATE_TABLE };
+enum clu_state_kind {
+  CLU_STATE_LOCK = 1,
+  CLU_STATE_COUNTER,
+  CLU_STATE_RATE,
+  CLU_STATE_TABLE,
+  CLU_STATE_OTHER /* a lock with memory, for other folders */
+};
 
 typedef struct clu_state clu_state;
 
@@ -32,6 +38,9 @@ const char *clu_state_name(const clu_state *s);
 int clu_state_open(const char *name, int kind, clu_state **out, clu_err *e);
 /* The one of this name that this process has; NULL: none. No reference is added. */
 clu_state *clu_state_find(const char *name, int kind);
+/* The memory of a CLU_STATE_OTHER: CLU_STATE_ROOM bytes, 0 at first. */
+#define CLU_STATE_ROOM 32768
+void *clu_state_room(clu_state *s);
 /* To be called as often as it was made and opened. A lock that this process has stays until it is
  * given. Where this process has made it, nobody can open it afterwards. Accepts NULL. */
 void clu_state_free(clu_state *s);

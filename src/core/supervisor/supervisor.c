@@ -105,7 +105,8 @@ int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *
 void clu_supervisor_fini(clu_supervisor *sv) {
   clu_loop_fini(&sv->loop);
   clu_chan_fini(&sv->chan);
-  clu_os_watch_end();
+  if (sv->signals != CLU_NO_FD) clu_os_watch_end();
+  sv->signals = CLU_NO_FD;
   if (sv->slots_fd != CLU_NO_FD) clu_os_close(sv->slots_fd);
   clu_sv_close_listener(sv);
   clu_sv_close_views(sv);

@@ -290,6 +290,7 @@ struct clu_engines_room {
   uint64_t ended;   /* when a node was ended for want of memory */
   uint64_t waits;   /* since when the oldest task waits for memory of others; 0: it does not */
   int ends;         /* one that was is still there */
+  int collects;     /* so many idle nodes have garbage, perhaps, and were told to collect it */
   uint64_t round;   /* how often it was looked */
   uint64_t looked;  /* when that was, while nodes are at work; else 0 */
   int64_t most; /* bytes that tasks may have together, as the user says; 0: any number; -1: nobody

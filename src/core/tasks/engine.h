@@ -107,7 +107,7 @@ int clu_engine_use(clu_engine *t);
 /* Whether node `i` has ended since nobody needed it. */
 int clu_engine_was_idle(const clu_engine *t, int i);
 
-/* Hosts that come and go with the work (R/slurm-resize.R):
+/* Hosts that come and go with the work (R/resize-size.R):
  *
  *   asked for --its nodes are attached--> there --idle for `idle_after`--> told to end -> forgotten
  *       `------ nothing was under way in this cluster for `idle_after` -----^

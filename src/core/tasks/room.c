@@ -24,7 +24,8 @@
 static const uint64_t LONG_TASK = 20000000;    /* ns; of others nobody asks what they have */
 static const uint64_t FIND_EVERY = 1000000000; /* ns between two looks for limits */
 static const uint64_t GONE_AFTER = 50000000; /* ns until the memory of one that was ended is free */
-static const uint64_t PATIENCE = 1000000000; /* ns that the oldest task waits for others */
+static const uint64_t PATIENCE = 1000000000; /* ns that the oldest task waits for other sessions, */
+static const uint64_t COLLECT_PATIENCE = 2000000000; /* and for idle nodes that collect garbage */
 static const uint64_t GROWS_FOR =
     200000000;                          /* ns after it had more that a node counts as growing */
 static const int64_t GROWN = MB;        /* who has so much more grows */
@@ -153,19 +154,21 @@ static void add(clu_engines *all, clu_task_node *at, uint64_t head, clu_pid pid,
 }
 
 /* It has nothing to do: what it has not freed others may need. */
-static void see_idle(const clu_engines *all, clu_task_node *at, clu_pid pid, uint64_t now) {
+static void see_idle(clu_engines *all, clu_task_node *at, clu_pid pid, uint64_t now) {
   at->room.head = 0;
   at->room.peak = 0;
   if (!all->room.is.is_short) return;
   measure(at, pid, now);
-  if (at->room.collects || at->room.has < GARBAGE || at->killed) return;
+  if (at->room.has < GARBAGE || at->killed) return;
+  all->room.collects++;
+  if (at->room.collects) return;
   at->room.collects = 1;
   clu_node_send(at->node, CLU_K_COLLECT, NULL);
 }
 
 static void see_nodes(clu_engines *all, uint64_t now) {
   all->room.n = 0;
-  all->room.ends = 0;
+  all->room.ends = all->room.collects = 0;
   all->room.round++;
   for (clu_engine *t = all->first; t; t = t->next) {
     for (int i = 0; i < t->n; i++) {
@@ -389,6 +392,12 @@ static int is_said(const clu_engines *all) {
   return 0;
 }
 
+/* Tells whether others may free memory soon: idle nodes, or another session. */
+static int may_wait(const struct clu_engines_room *r, uint64_t now) {
+  uint64_t patience = r->collects > 0 ? COLLECT_PATIENCE : r->is_shared ? PATIENCE : 0;
+  return patience > 0 && (!r->waits || now - r->waits < patience);
+}
+
 void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
   struct clu_engines_room *r = &all->room;
   see_nodes(all, now);
@@ -404,7 +413,7 @@ void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
   r->is.may_end = !r->ends && (!r->ended || now - r->ended > GONE_AFTER);
   see_shared(r);
   take_turn(r, oldest_of(r));
-  r->is.may_wait = r->is_shared && (!r->waits || now - r->waits < PATIENCE);
+  r->is.may_wait = may_wait(r, now);
   clu_room_plan(&r->is, r->nodes, r->n);
   if (!r->is.waits)
     r->waits = 0;

@@ -118,6 +118,11 @@ int clu_view_read_event(const clu_view *v, int k, clu_view_event *out) {
   return read_whole(&x->version, out, x, sizeof *x);
 }
 
+int clu_view_read_actor(const clu_view *v, int k, clu_view_actor *out) {
+  const clu_view_actor *a = &v->memory->actor[k];
+  return read_whole(&a->version, out, a, sizeof *a);
+}
+
 /* ---- nodes ---- */
 
 clu_view_node *clu_view_node_at(clu_view *v, int i) {
@@ -323,4 +328,18 @@ void clu_view_tell(clu_view *v, const char *kind, int node, const char *text, ui
   put_text(x->text, sizeof x->text, text);
   write_ends(&x->version);
   atomic_store_explicit(&v->memory->nevents, n + 1, memory_order_release);
+}
+
+/* ---- actors ---- */
+
+/* A name that has no room here would lead nowhere. */
+void clu_view_actor_begins(clu_view *v, uint64_t number, const char *name, const char *label) {
+  clu_view_actor *a;
+  if (!v || strlen(name) >= CLU_VIEW_NAME) return;
+  a = &v->memory->actor[number % CLU_VIEW_ACTORS];
+  write_begins(&a->version);
+  clu_view_set(&a->number, number);
+  put_text(a->name, sizeof a->name, name);
+  put_text(a->label, sizeof a->label, label);
+  write_ends(&a->version);
 }

@@ -34,9 +34,11 @@ enum {
   CLU_VIEW_JOBS = 256,    /* these, and the last of one task */
   CLU_VIEW_TASKS = 4096,  /* that have ended, the last */
   CLU_VIEW_EVENTS = 256,  /* the last */
+  CLU_VIEW_ACTORS = 64,   /* the last */
   CLU_VIEW_TEXT = 64,
   CLU_VIEW_LABEL = 96,
-  CLU_VIEW_STORY = 256
+  CLU_VIEW_STORY = 256,
+  CLU_VIEW_NAME = 512
 };
 
 typedef _Atomic uint64_t clu_word;
@@ -122,6 +124,14 @@ typedef struct clu_view_event {
   char text[CLU_VIEW_STORY];
 } clu_view_event;
 
+/* Where an actor of the cluster is: what it does is in its own memory. */
+typedef struct clu_view_actor {
+  clu_word version;
+  clu_word number; /* in the session; 0: none is here */
+  char name[CLU_VIEW_NAME];
+  char label[CLU_VIEW_TEXT];
+} clu_view_actor;
+
 /* Texts that do not change after the beginning; UTF-8, cut where they are too long. */
 typedef struct clu_view_about {
   uint64_t number;  /* of the cluster, in its session */
@@ -146,6 +156,7 @@ typedef struct clu_view_memory {
   clu_view_far far[CLU_VIEW_HOSTS];
   clu_view_job job[CLU_VIEW_JOBS];
   clu_view_event event[CLU_VIEW_EVENTS];
+  clu_view_actor actor[CLU_VIEW_ACTORS];
   clu_view_task task[CLU_VIEW_TASKS];
   clu_view_node node[CLU_VIEW_NODES];
   /* which R calls nodes of other hosts are in: observers ask, the link process writes */
@@ -206,6 +217,10 @@ void clu_view_ended(clu_view *v, const clu_view_end *x);
 /* `node` from 1; 0: it is about none. */
 void clu_view_tell(clu_view *v, const char *kind, int node, const char *text, uint64_t now);
 
+/* An actor begins that belongs to the cluster. `number`: its own, from 1; a place that another one
+ * has is this one's then. `name`: by which others open it. */
+void clu_view_actor_begins(clu_view *v, uint64_t number, const char *name, const char *label);
+
 /* ---- the reader's ---- */
 
 /* Maps that of a descriptor, which stays the caller's and has as many bytes as clu_view_memory. */
@@ -227,5 +242,6 @@ int clu_view_given_to(const clu_view *v, int i, uint64_t job, uint64_t task,
 /* Copies of what is in its ring at place `k`. 0: it was being written each time. */
 int clu_view_read_job(const clu_view *v, int k, clu_view_job *out);
 int clu_view_read_event(const clu_view *v, int k, clu_view_event *out);
+int clu_view_read_actor(const clu_view *v, int k, clu_view_actor *out);
 
 #endif

@@ -58,6 +58,7 @@
   IN_TURN(ffi_view_nodes, 4, (SEXP view, SEXP handles, SEXP ranks, SEXP hosts))                  \
   IN_TURN(ffi_view_pass, 3, (SEXP view, SEXP server, SEXP number))                               \
   IN_TURN(ffi_view_tell, 4, (SEXP view, SEXP kind, SEXP node, SEXP text))                        \
+  IN_TURN(ffi_view_actor, 4, (SEXP view, SEXP number, SEXP name, SEXP label))                    \
   IN_TURN(ffi_view_stop, 1, (SEXP view))                                                         \
   /* r/session/psock.c */                                                                        \
   IN_TURN(ffi_psock_node, 1, (SEXP rank))                                                        \
@@ -294,6 +295,26 @@
   IN_TURN(ffi_map_values, 1, (SEXP job))                                                         \
   /* r/tasks/typed-values.c */                                                                   \
   IN_TURN(ffi_values_typed, 3, (SEXP values, SEXP types, SEXP empty))                            \
+  /* r/actor/actor.c */                                                                          \
+  PLAIN(ffi_actor_made, 1, (SEXP some))                                                          \
+  PLAIN(ffi_actor_new, 2, (SEXP folder, SEXP may_restart))                                       \
+  PLAIN(ffi_actor_forget, 1, (SEXP name))                                                        \
+  PLAIN(ffi_actor_set, 3, (SEXP x, SEXP state, SEXP why))                                        \
+  PLAIN(ffi_actor_info, 1, (SEXP x))                                                             \
+  /* r/actor/serve.c */                                                                          \
+  PLAIN(ffi_actor_begin, 2, (SEXP x, SEXP folder))                                               \
+  PLAIN(ffi_actor_end, 0, (void))                                                                \
+  PLAIN(ffi_actor_next, 0, (void))                                                               \
+  PLAIN(ffi_actor_message, 0, (void))                                                            \
+  PLAIN(ffi_actor_begin_call, 1, (SEXP method))                                                  \
+  PLAIN(ffi_actor_end_call, 0, (void))                                                           \
+  PLAIN(ffi_actor_answer, 1, (SEXP value))                                                       \
+  PLAIN(ffi_actor_served, 0, (void))                                                             \
+  PLAIN(ffi_actor_waits, 1, (SEXP name))                                                         \
+  /* r/actor/call.c */                                                                           \
+  PLAIN(ffi_actor_ask, 3, (SEXP actor, SEXP message, SEXP kind))                                 \
+  PLAIN(ffi_actor_await, 2, (SEXP x, SEXP seconds))                                              \
+  PLAIN(ffi_actor_drop, 1, (SEXP x))                                                             \
   /* r/mesh/mesh.c */                                                                            \
   IN_TURN(ffi_mesh_new, 2, (SEXP count, SEXP folder))                                            \
   PLAIN(ffi_mesh_path, 1, (SEXP x))                                                              \
@@ -420,6 +441,8 @@
   PLAIN(ffi_start_detached, 3, (SEXP argv, SEXP envp, SEXP log))                                 \
   PLAIN(ffi_run_program, 4, (SEXP argv, SEXP envp, SEXP log, SEXP seconds))                      \
   PLAIN(ffi_file_stamps, 1, (SEXP paths))                                                        \
+  PLAIN(ffi_signals_hold, 0, (void))                                                             \
+  PLAIN(ffi_signals_release, 0, (void))                                                          \
   PLAIN(ffi_process_kill, 1, (SEXP pid))                                                         \
   PLAIN(ffi_limits, 0, (void))                                                                   \
   PLAIN(ffi_raise_fds, 1, (SEXP n))                                                              \

@@ -8,6 +8,7 @@
 #include "core/base/os-lock.h"
 #include "core/base/os-output.h"
 #include "core/base/os-samples.h"
+#include "core/base/os-signals.h"
 #include "core/base/os.h"
 #include "core/base/remove-folder.h"
 
@@ -270,4 +271,15 @@ SEXP ffi_output_append(SEXP path, SEXP text) {
   int rc = clu_os_output_append(R_ExpandFileName(Rf_translateChar(STRING_ELT(path, 0))),
                                 CHAR(bytes), (size_t)LENGTH(bytes), &e);
   return rc == CLU_OK ? R_NilValue : Rf_mkString(e.text);
+}
+
+/* See without_signals(). */
+SEXP ffi_signals_hold(void) {
+  clu_os_signals_hold();
+  return R_NilValue;
+}
+
+SEXP ffi_signals_release(void) {
+  clu_os_signals_release();
+  return R_NilValue;
 }

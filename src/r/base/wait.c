@@ -2,6 +2,9 @@
 
 #include "r/base/turn.h"
 
+void (*clu_meanwhile)(void);
+int (*clu_interrupt_is_meant)(void);
+
 int64_t clu_ns(double seconds) {
   return ISNAN(seconds) || seconds < 0 || seconds > 1e9 ? -1 : (int64_t)(seconds * 1e9);
 }
@@ -34,6 +37,7 @@ int64_t clu_slice(uint64_t deadline) {
 static SEXP check(void *unused) {
   (void)unused;
   R_CheckUserInterrupt();
+  if (clu_meanwhile) clu_meanwhile();
   return R_NilValue;
 }
 
@@ -57,7 +61,7 @@ void clu_check_interrupt_now(void (*undo)(void *), void *data) {
   if (undo)
     R_UnwindProtect(check, NULL, jumped, &j, NULL);
   else
-    R_CheckUserInterrupt();
+    check(NULL);
   clu_turn_resume(turn);
 }
 

@@ -32,6 +32,13 @@ void clu_check_interrupt_now(void (*undo)(void *), void *data);
  * time. */
 void clu_check_interrupt(void (*undo)(void *), void *data);
 
+/* Where it is not NULL, it is called whenever R's interrupts are checked: what else this process
+ * has to do while it waits. May run R code, and jump. */
+extern void (*clu_meanwhile)(void);
+/* Where it is not NULL, a handler of signals asks it whether an interrupt that was sent by another
+ * process than the session is for what is at work; else it is ignored. */
+extern int (*clu_interrupt_is_meant)(void);
+
 /* Tells whether the session may wait awake at all: option clutch.wait_awake. Calls R, does not
  * jump. */
 int clu_may_spin(void);

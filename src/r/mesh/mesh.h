@@ -33,4 +33,10 @@ void clu_part_sleep(uint32_t events, uint64_t deadline);
 /* All ranks meet; an R error where they do not. Blocks. */
 void clu_part_meet(const clu_meeting *why);
 
+/* messages.c. An object as the body of a message, behind `head` bytes that are the caller's, for so
+ * many processes: `*b`, of which the caller frees what was in it and what is. Jumps. */
+void clu_message_serialize(clu_blob **b, size_t head, SEXP x, R_xlen_t receivers);
+/* The object of a message that stays through a jump, and as long as the object may need it. */
+SEXP clu_message_value(clu_message *x, size_t head);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/base/os-machine.h"
 #include "r/base/wait.h"
 #include "r/serialize/serialize.h"
 
@@ -34,19 +35,26 @@ static void send_to(clu_mesh *m, int to, const char *tag) {
   }
   clu_mesh_waits(m, CLU_WAIT_NONE, -1, NULL);
   if (rc == CLU_LIMIT) clu_raise("memory", "a vector of the value cannot be handed on");
-  if (rc != CLU_OK) clu_part_stop(rc, to);
-}
-
-static void serialize_for(SEXP x, int receivers) {
-  clu_blob_unref(clu_part.sending);
-  clu_part.sending = NULL;
-  clu_part.sending = clu_serialize_for(NULL, x, receivers);
+  if (rc != CLU_OK) clu_part_stop(rc, rc == CLU_DEAD ? s.who : to);
 }
 
 static int is_open(const clu_blob *b) {
   for (int i = 0; b->segments && i < b->segments->n; i++)
     if (clu_segment_fd(b->segments->of[i]) == CLU_NO_FD) return 0;
   return 1;
+}
+
+/* `*b` is NULL meanwhile: an R error finds nothing of which it is not known who frees it. */
+void clu_message_serialize(clu_blob **b, size_t head, SEXP x, R_xlen_t receivers) {
+  for (int n = receivers_of_segments(receivers);; n = 0) {
+    clu_blob *made = head ? clu_blob_new(head) : NULL;
+    clu_blob_unref(*b);
+    *b = NULL;
+    if (head && !made) clu_raise("memory", "not enough memory");
+    if (head) made->size = head;
+    *b = clu_serialize_for(made, x, n);
+    if (n == 0 || is_open(*b)) return;
+  }
 }
 
 /* Sends a value to these ranks: integers. */
@@ -56,8 +64,7 @@ SEXP ffi_mesh_send(SEXP to, SEXP value, SEXP tag) {
   const char *t = tag_of(tag);
   int verdict = clu_mesh_verdict(m, NULL);
   if (verdict != CLU_OK) clu_part_stop(verdict, -1);
-  serialize_for(value, receivers_of_segments(n));
-  if (!is_open(clu_part.sending)) serialize_for(value, 0);
+  clu_message_serialize(&clu_part.sending, 0, value, n);
   for (R_xlen_t i = 0; i < n; i++) send_to(m, INTEGER(to)[i] - 1, t);
   clu_blob_unref(clu_part.sending);
   clu_part.sending = NULL;
@@ -94,20 +101,38 @@ static int read_bytes(void *data, void *p, size_t n) {
   return CLU_OK;
 }
 
-static SEXP value_of(clu_message *x) {
-  bytes b = {x->body, x->n};
+SEXP clu_message_value(clu_message *x, size_t head) {
+  bytes b = {x->body + head, x->n - head};
   if (x->lost)
     clu_raise("memory", "a message of rank %d has come, and a vector in it could not be opened",
               x->from + 1);
-  if (x->segments.n == 0) return clu_unserialize_bytes(x->body, x->n);
+  if (x->n < head) clu_raise("protocol", "a message is too short");
+  if (x->segments.n == 0) return clu_unserialize_bytes(b.p, b.n);
   return clu_unserialize_from(read_bytes, &b, &x->segments);
+}
+
+static const uint64_t ENDS_WITHIN = 200000000;   /* ns from when its descriptors are closed */
+static const uint64_t KNOWN_WITHIN = 5000000000; /* ns until the session has told of a death */
+
+/* Memory that a process keeps for others ends with it. If it is gone, the session tells of its
+ * death a moment later, and that is the error. */
+static void stop_if_dead(clu_mesh *m, int rank) {
+  uint64_t began = clu_os_now(), deadline = began + ENDS_WITHIN;
+  clu_rank_info is;
+  while (clu_os_now() < deadline) {
+    uint32_t events = clu_mesh_events(m);
+    clu_mesh_info(m, rank, &is);
+    if (is.state == CLU_RANK_DEAD) clu_part_stop(CLU_DEAD, rank);
+    if (clu_os_process_state(is.pid) == 0) deadline = began + KNOWN_WITHIN;
+    clu_part_sleep(events, clu_os_now() + ENDS_WITHIN / 20);
+  }
 }
 
 /* list(value, from, tag) of the message that was found. */
 static SEXP answer(clu_message *x, int look) {
   static const char *names[] = {"value", "from", "tag", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  if (!look) SET_VECTOR_ELT(out, 0, value_of(x));
+  if (!look) SET_VECTOR_ELT(out, 0, clu_message_value(x, 0));
   SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(x->from + 1));
   SET_VECTOR_ELT(out, 2, Rf_ScalarString(Rf_mkCharCE(x->tag, CE_UTF8)));
   UNPROTECT(1);
@@ -137,5 +162,6 @@ SEXP ffi_mesh_receive(SEXP from, SEXP tag, SEXP timeout, SEXP look) {
   if (rc == CLU_AGAIN) return R_NilValue;
   if (rc != CLU_OK) clu_part_stop(rc, who);
   if (!looks) clu_part.taken = x;
+  if (!looks && x->lost) stop_if_dead(m, x->from);
   return answer(x, looks);
 }

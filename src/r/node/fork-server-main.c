@@ -10,6 +10,7 @@
 #include "core/base/deadline.h"
 #include "core/base/os-folders.h"
 #include "core/base/os-forks.h"
+#include "core/base/os-heap.h"
 #include "core/link/near.h"
 #include "core/supervisor/stay.h"
 #include "core/supervisor/supervisor.h"
@@ -97,6 +98,7 @@ static void begin_node(void *program) {
 static SEXP become_node(const clu_boot *b, SEXP env) {
   int program = b->program;
   is_child = 1;
+  clu_os_heap_begin();
   clu_node_set_boot(b);
   R_ToplevelExec(check_interrupts, NULL); /* a pending one was the server's, not the node's */
   if (!R_ToplevelExec(begin_node, &program)) {
@@ -231,14 +233,12 @@ SEXP ffi_fork_server_offer(SEXP path) {
 }
 
 static clu_fd signals = CLU_NO_FD;
-static int has_to_end; /* CLU_SIG_TERM came */
 
-/* Lets its session go. A signal that came before is heard at the next wait. */
+/* Lets its session go. Signals are watched all the time: CLU_SIG_TERM would leave the offer. */
 SEXP ffi_fork_server_leave(void) {
   clu_err e = {0, 0, ""};
-  clu_os_watch_clear(&has_to_end);
-  clu_supervisor_fini(&sv);
   if (clu_os_watch_start(&signals, &e) != CLU_OK) clu_raise_err(&e);
+  clu_supervisor_fini(&sv);
   return R_NilValue;
 }
 
@@ -247,7 +247,6 @@ SEXP ffi_fork_server_leave(void) {
 static int await_session(uint64_t until) {
   uint64_t soon = clu_deadline_after(clu_os_now(), 300000000);
   int rc = CLU_TIMEOUT;
-  if (has_to_end) return CLU_CANCELLED;
   if (soon < until) {
     rc = clu_stay_await(&waiting, signals, soon, &options.control, &session);
     if (rc == CLU_TIMEOUT) clu_os_expect_forks();
@@ -257,15 +256,19 @@ static int await_session(uint64_t until) {
 }
 
 /* Waits for another session, and serves it from now on: TRUE. FALSE: the time is up, or a signal
- * came. */
+ * came. `seconds` are below 0 where the time was up before the wait began. */
 SEXP ffi_fork_server_await(SEXP seconds) {
   clu_err e = {0, 0, ""};
-  int rc = await_session(clu_deadline_after(clu_os_now(), (int64_t)(1e9 * Rf_asReal(seconds))));
+  double left = Rf_asReal(seconds) > 0 ? Rf_asReal(seconds) : 0;
+  int comes = await_session(clu_deadline_after(clu_os_now(), (int64_t)(1e9 * left))) == CLU_OK;
+  int rc = CLU_OK;
+  if (comes) {
+    clu_node_choose_seeds(); /* else its nodes had the random numbers of those before */
+    rc = clu_supervisor_init(&sv, &options, &e);
+  }
   clu_os_watch_end();
-  if (rc != CLU_OK) return Rf_ScalarLogical(FALSE);
-  clu_node_choose_seeds(); /* else its nodes had the random numbers of those before */
-  if (clu_supervisor_init(&sv, &options, &e) != CLU_OK) clu_raise_err(&e);
-  return Rf_ScalarLogical(TRUE);
+  if (rc != CLU_OK) clu_raise_err(&e);
+  return Rf_ScalarLogical(comes);
 }
 
 /* Nobody else can have it. */

@@ -12,6 +12,8 @@
  */
 #include "r/node/node.h"
 
+#include "r/base/wait.h"
+
 #include <Rembedded.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +115,7 @@ static int on_interrupt(int second) {
   if (fresh) clu_me.cancel_seen = c;
   if (!clu_me.running) return 0;
   if (fresh && c != clu_me.seq) return 0; /* for one that has ended */
+  if (!fresh && clu_interrupt_is_meant && !clu_interrupt_is_meant()) return 0;
   clu_me.interrupted = 1;
   return 1;
 }

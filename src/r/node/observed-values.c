@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/actor/actor.h"
+
 static SEXP text_of(const char *text, size_t room) {
   size_t n = 0;
   while (n < room && text[n]) n++;
@@ -342,6 +344,51 @@ static SEXP read_events(const clu_view *v, uint64_t from, uint64_t end) {
   return out;
 }
 
+static void set_text(SEXP x, int column, R_xlen_t row, const char *text, size_t room) {
+  SET_STRING_ELT(VECTOR_ELT(x, column), row, text_of(text, room));
+}
+
+/* Looks at the actor of this name. 0: it is gone, or nobody can have it any more: it was stopped.
+ */
+static int look_at_actor(const char *name, clu_actor_info *out) {
+  clu_actor *a;
+  clu_err e;
+  if (clu_actor_open(name, &a, &e) != CLU_OK) return 0;
+  clu_actor_look(a, out);
+  clu_actor_free(a);
+  return out->state != CLU_ACTOR_ENDED || out->died;
+}
+
+static SEXP read_actors(const clu_view *v) {
+  static const char *names[] = {"number", "name", "label", "pid",      "state", "queue",
+                                "method", "done", "busy",  "restarts", "waits", ""};
+  static const char *const states[] = {"begins", "begins", "up", "down", "ended"};
+  clu_view_actor *at = (clu_view_actor *)R_alloc(CLU_VIEW_ACTORS, sizeof *at);
+  clu_actor_info *is = (clu_actor_info *)R_alloc(CLU_VIEW_ACTORS, sizeof *is);
+  R_xlen_t n = 0;
+  SEXP out;
+  for (int k = 0; k < CLU_VIEW_ACTORS; k++)
+    if (clu_view_get(&v->memory->actor[k].number) && clu_view_read_actor(v, k, &at[n]) &&
+        look_at_actor(at[n].name, &is[n]))
+      n++;
+  out = PROTECT(columns(names, "nttntntnnnt", n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    set(out, 0, i, number(&at[i].number));
+    set_text(out, 1, i, at[i].name, sizeof at[i].name);
+    set_text(out, 2, i, at[i].label, sizeof at[i].label);
+    set(out, 3, i, is[i].pid ? (double)is[i].pid : NA_REAL);
+    set_text(out, 4, i, states[is[i].state < 0 || is[i].state > 4 ? 4 : is[i].state], 16);
+    set(out, 5, i, (double)(is[i].asked - is[i].begun));
+    set_text(out, 6, i, is[i].method, sizeof is[i].method);
+    set(out, 7, i, (double)is[i].done);
+    set(out, 8, i, 1e-9 * (double)is[i].busy);
+    set(out, 9, i, is[i].generation > 1 ? (double)is[i].generation - 1 : 0);
+    set_text(out, 10, i, is[i].waits, sizeof is[i].waits);
+  }
+  UNPROTECT(1);
+  return out;
+}
+
 /* After which one is read: of `end`, at most the last `most`, and those after number `since`. A
  * number that has not come yet is of something else. */
 static uint64_t first_wished(uint64_t end, uint64_t most, uint64_t since) {
@@ -350,7 +397,7 @@ static uint64_t first_wished(uint64_t end, uint64_t most, uint64_t since) {
 }
 
 SEXP clu_observed_values(const clu_observed *s, const clu_observed_wish *wish) {
-  static const char *names[] = {"about", "nodes", "jobs", "tasks", "events", "hosts", ""};
+  static const char *names[] = {"about", "nodes", "jobs", "tasks", "events", "hosts", "actors", ""};
   const clu_view_memory *m = s->view->memory;
   uint64_t ended = atomic_load_explicit(&m->ntasks, memory_order_acquire);
   uint64_t told = atomic_load_explicit(&m->nevents, memory_order_acquire);
@@ -363,6 +410,7 @@ SEXP clu_observed_values(const clu_observed *s, const clu_observed_wish *wish) {
   SET_VECTOR_ELT(out, 4,
                  read_events(s->view, first_wished(told, CLU_VIEW_EVENTS, wish->told), told));
   SET_VECTOR_ELT(out, 5, read_hosts(m));
+  SET_VECTOR_ELT(out, 6, read_actors(s->view));
   /* the last, since it has the time: nothing that is seen is later */
   SET_VECTOR_ELT(out, 0, read_about(m, ended, told));
   UNPROTECT(1);

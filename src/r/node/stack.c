@@ -15,6 +15,7 @@
 #endif
 #include <string.h>
 
+#include "core/base/os-heap.h"
 #include "core/base/os.h"
 
 /* A node that waits looks so often. Each look costs some microseconds of the processor. So with
@@ -54,6 +55,7 @@ static void raise_again(void) {
  * away, which is 2 to 4 ms later. So who has answered lets the next one on. */
 static void look(void) {
   uint32_t question;
+  if (clu_me.running) clu_os_heap_ahead(1);
   if (hook.next) hook.next();
   if (clu_me.postponed) raise_again();
   if (!clu_me.boot.stack || !clu_me.running || clu_me.forked) return;

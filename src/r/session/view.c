@@ -67,6 +67,13 @@ SEXP ffi_view_tell(SEXP view, SEXP kind, SEXP node, SEXP text) {
   return R_NilValue;
 }
 
+/* An actor with this number, name and label belongs to the cluster. */
+SEXP ffi_view_actor(SEXP view, SEXP number, SEXP name, SEXP label) {
+  clu_view_actor_begins(clu_get_view(view), (uint64_t)Rf_asReal(number), CHAR(STRING_ELT(name, 0)),
+                        Rf_translateCharUTF8(STRING_ELT(label, 0)));
+  return R_NilValue;
+}
+
 /* The cluster was stopped: the view is not passed on any more. */
 SEXP ffi_view_stop(SEXP view) {
   clu_view *v = clu_get_view(view);

@@ -1,4 +1,4 @@
-#include "core/base/os-machine.h"
+#include "core/base/process.h"
 #include "r/base/wait.h"
 #include "r/serialize/serialize.h"
 #include "r/state/state.h"
@@ -162,15 +162,10 @@ SEXP ffi_table_count(SEXP x) {
   return Rf_ScalarReal((double)clu_table_count(clu_state_of(x, CLU_STATE_TABLE)));
 }
 
-/* A process that was killed, and whose parent has not asked for its end yet, is none any more. */
-static int is_gone(clu_pid pid) {
-  char state = clu_os_process_state((int64_t)pid);
-  return state == 'Z' || state == 'X' || clu_os_kill(pid, 0, 0) != 0;
-}
-
 /* How many rows it has opened again. */
 SEXP ffi_table_reopen(SEXP x) {
   uint64_t n = 0;
-  while (again(clu_table_reopen(clu_state_of(x, CLU_STATE_TABLE), is_gone, &n), NULL)) continue;
+  while (again(clu_table_reopen(clu_state_of(x, CLU_STATE_TABLE), clu_process_is_gone, &n), NULL))
+    continue;
   return Rf_ScalarReal((double)n);
 }

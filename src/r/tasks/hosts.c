@@ -1,4 +1,4 @@
-/* Hosts that come and go with the work (R/slurm-resize.R), as R asks for them. */
+/* Hosts that come and go with the work (R/resize-size.R), as R asks for them. */
 #include "r/tasks/tasks.h"
 
 /* Host `number`, with these nodes (from 1), was asked for by that command (a handle), and ends when

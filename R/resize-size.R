@@ -1,5 +1,5 @@
-# The size of a cluster that grows, as of slurm(nodes = ): when a host is asked for, and when one
-# is released.
+# The size of a cluster that grows by hosts, as of slurm(nodes = ) and hosts_command(nodes = ): when
+# one is asked for, and when one is released.
 #
 # It grows with the work that waits. So many nodes are wanted that each has work for WORK_EACH
 # seconds, by the times that tasks have taken, or are taking. Jobs that wait in a queue are
@@ -14,7 +14,7 @@
 # list of the first nodes; info$handles has all. The handle of a node that is not there is of a
 # node that was stopped. It gets the new node by ffi_node_swap(), as in a replacement. In each
 # step see_to_size() compares what is there with clu_sched_desired(), asks for hosts
-# (slurm-resize-hosts.R), and takes those that have come. The compiled code that ends idle hosts
+# (resize-hosts.R), and takes those that have come. The compiled code that ends idle hosts
 # knows the command that holds a job by its number. By SIGTERM that command cancels the job, if the
 # end of the control channel has not ended it. A map without any node waits while a host is asked
 # for, or is to be (await_some_host()). A process that is there already and could run sbatch would
@@ -24,6 +24,13 @@ RESIZE_EVERY <- 0.2  # seconds between two checks
 WORK_EACH <- 5       # seconds of work that are worth a node
 ASKED_AT_ONCE <- 8L  # hosts that are asked for at a time, or as many as are there
 MOST_FAILURES <- 3L  # in turn, until a map that has no node fails
+
+# The manager of hosts that may grow, see manager_of(). `hear_of_ends`: of their kind.
+manage_hosts <- function(t, hear_of_ends) {
+  if (!is.null(t$info$plan$first)) t$resize <- new_resize(t$info)
+  list(step = see_to_size, hear_of_ends = hear_of_ends, await = await_some_host,
+       may_come_again = host_may_come_again)
+}
 
 # In each step: for how many seconds that may wait at most.
 see_to_size <- function(t) {

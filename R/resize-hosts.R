@@ -1,16 +1,44 @@
 # Hosts that come and go while a cluster is there, as of slurm(nodes = ): each is asked for, gets
-# its nodes when it is there, and is released. When, says slurm-resize.R.
+# its nodes when it is there, and is released. When, says resize-size.R.
 #
 # `t` is the environment of a cluster's tasks. `t$resize`, an environment; NULL: the cluster keeps
 # its size.
 #   at        by number of the host: "none", "asked" (its job was submitted), "there"
 #   ending    by number of the host: when it was seen that it will not come, by clock(); NA: it was
 #             not. What it has printed is known a moment later
-#   next_check  when slurm-resize.R acts next, by clock()
+#   next_check  when resize-size.R acts next, by clock()
 #   failures  so many in turn have not come; `again`: when the next is asked for; `pause`: before
 #             the one after that
 #   surplus_since  since when more are asked for than are of use; NULL: they are not
 #   held      the commands that hold jobs, see hold_commands()
+
+# ---- how many there may be ----
+
+# Numbers of hosts, at least and at most, and of nodes on each, of a function's `nodes` and `each`.
+host_bounds <- function(nodes, each) {
+  if (is.null(each)) each <- 1L
+  check_one(each, "`each`", is_whole, "a number of nodes, 1 or more")
+  bounds <- bounds_of(nodes)
+  if (is.null(bounds) || is.infinite(bounds[[2L]])) {
+    text <- "`nodes` has to be the least and the most nodes, 1 or more, as c(10, 200) or 10:200"
+    if (length(nodes) == 1L) text <- paste0(text, "; a number that stays is `hosts`")
+    throw("argument", text)
+  }
+  least <- ceiling(bounds[[1L]] / each)
+  most <- floor(bounds[[2L]] / each)
+  if (most < least) {
+    text <- "`nodes`: no number of hosts with %d nodes each has %.0f to %.0f nodes"
+    throw("argument", sprintf(text, as.integer(each), bounds[[1L]], bounds[[2L]]))
+  }
+  list(hosts = as.integer(most), least = as.integer(least), each = as.integer(each))
+}
+
+check_no_hosts <- function(hosts) {
+  if (is.null(hosts)) return(invisible())
+  throw("argument", "either `hosts`, a number that stays, or `nodes`, the least and the most")
+}
+
+# ---- what is known of them ----
 
 new_resize <- function(info) {
   r <- new.env(parent = emptyenv())
@@ -37,7 +65,7 @@ host_may_come_again <- function(t, index) {
 }
 
 # In a cluster that grows: this host has ended, or is about to, and may come again, see
-# slurm-resize.R.
+# resize-size.R.
 host_is_away <- function(t, k) {
   t$resize$at[[k]] != "there" || !is.null(t$info$remote$ends[[format(k)]]) ||
     host_has_ended(t$info$remote$servers[[k]])
@@ -53,8 +81,8 @@ ask_for_host <- function(t, k) {
   suspendInterrupts({ # a job of which nobody knows would stay
     forget_host(info, k)
     set_host(info, k, link_host(info$remote$link, host_setup(info)))
-    launch <- commands_now(info, info$remote$folder, k)[[1L]]
-    unlink(file.path(info$remote$folder, launch$printed))
+    launch <- commands_now(info, k)[[1L]]
+    if (!is.null(launch$printed)) unlink(file.path(info$remote$folder, launch$printed))
     run_and_note(info, launch, settings_for(info, launch, info$remote$patience))
     handle <- command_of(info, k)$handle
     t$resize$held$handles <- c(t$resize$held$handles, list(handle))

@@ -1,0 +1,340 @@
+# Actors. In R an actor is an environment with the name of its shared memory, which travels. The
+# process that has made it has a record of it besides, in `the$actors` by that name: a cluster of
+# one node, whose task serves the actor, and what is needed to submit that task again.
+
+#' State that lives on one node
+#'
+#' `cluster_actor()` starts a process that keeps what the function `f` has made: an *actor*. The
+#' session, tasks and other actors call its methods: a model that is trained by many, a connection
+#' to a data base, a cache, a queue with rules of its own.
+#' * `actor_call()` calls a method and waits for its value.
+#' * `actor_cast()` calls one and does not wait.
+#' * `actor_stop()` ends the actor, when it has done what was asked before.
+#' * `cluster_actors()` tells of all actors of a cluster, as [cluster_top()] and
+#'   [cluster_dashboard()] do.
+#'
+#' @section Guarantees: An actor does one call at a time. Calls of one process are done in the order
+#'   in which it has made them; those of several in no certain order. A call is begun once at most.
+#'
+#'   An error of a method is the error of the call; the actor goes on. Its messages and warnings are
+#'   relayed to the caller. What is printed is not shown.
+#' @section Where it lives: Each actor has a node of its own, beside those of `cl`, with what `cl`
+#'   was made with: packages, `preload`, variables, [cluster_setup()] and [cluster_export()] so far.
+#'   So a busy actor delays no map, and a map delays no actor. It needs the nodes of `cl` on this
+#'   machine.
+#'
+#'   An actor travels to tasks as any variable does, and to processes of this machine that these
+#'   start. It exists as long as the object in the process that has made it, and that process; it
+#'   ends with [stop_cluster()] of `cl`, too.
+#' @section Deaths: When its process dies, the call at work fails. With `restart = "never"`, so do
+#'   all others. With `"always"` a new process calls `f` again, and calls that had not begun are
+#'   done by it; casts that had not begun are lost. After more than `restarts` deaths within
+#'   `period` seconds the actor has ended. The session starts the new process: when it waits in a
+#'   function of this package, or is idle at the prompt with package \pkg{later} installed.
+#'
+#'   With `.journal` the new process first does all calls and casts that had ended again, in their
+#'   order, from the same random numbers: so its state is what it was, as far as methods depend on
+#'   nothing else. So does an actor that another session makes with that journal. A call that was
+#'   given up at work is not recorded: what it had done by half is not done again.
+#'
+#'   A large value that a process has cast is lost where that process ends before the actor has
+#'   taken it.
+#' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
+#' @param f function, or the name of one: its value is the actor's methods, a list of functions with
+#'   names, or an environment of functions, as an object of class \pkg{R6} is. The variables and
+#'   packages that it needs travel with it.
+#' @param args list: the arguments of `f`.
+#' @param restart string, `"never"` or `"always"`: see *Deaths*.
+#' @param restarts,period number of deaths, and of seconds: see *Deaths*.
+#' @param .journal string: file in which calls are recorded, see *Deaths*. It is made if it does not
+#'   exist. `NULL`: none.
+#' @param .globals,.packages,.seed,.max_memory,.pointers as in [cluster_submit()].
+#' @param .label string: what the actor is called in errors and in `cluster_actors()`. By default
+#'   the name of `f`, or a number.
+#' @param actor object made by `cluster_actor()`.
+#' @param method string: name of the method.
+#' @param ... arguments of the method.
+#' @param .timeout,timeout number of seconds to wait, at most. A call that is given up is not begun,
+#'   or is interrupted; so is one that is interrupted by Ctrl-C.
+#' @return
+#' * `cluster_actor()`: object of class `clutch_actor`, when `f` has returned.
+#' * `actor_call()`: the value of the method.
+#' * `actor_cast()`: `NULL`, invisibly, when the message has been sent.
+#' * `actor_stop()`: `TRUE`, or `FALSE` when it had ended; invisibly.
+#' * `cluster_actors()`: data frame with a row for each actor: `label`, `pid`, `state` (`"begins"`,
+#'   `"up"`, `"down"`, `"ended"`), `queue` (calls and casts that wait), `method` (at work, or `NA`),
+#'   `done` (number of calls and casts), `busy` (seconds at work), `restarts` (number), `waits_for`
+#'   (label of the actor for whose answer it waits, or `NA`).
+#' @section Errors: All have class `clutch_error`.
+#'   * `clutch_actor_error`: the method has failed. Fields `parent` (its error), `method`.
+#'   * `clutch_actor_died`: the actor's process has died, with this call at work or before. Fields
+#'     `how`, `pid`, and `begun`: whether the call was at work.
+#'   * `clutch_actor_stopped`: the actor was stopped.
+#'   * `clutch_timeout`: there was no answer within the time.
+#'   * `clutch_deadlock`: the actor waits for the caller, directly or by others.
+#'   * `clutch_argument`: there is no such method, or nodes of `cl` are on other machines.
+#'
+#'   `cluster_actor()` raises the error of `f` as [collect()] does that of a task.
+#' @references The behaviour `gen_server` and the restart strategies of Erlang/OTP,
+#'   \url{https://www.erlang.org/doc/system/gen_server_concepts.html}, are what calls, casts and
+#'   restarts here are after.
+#' @seealso [cluster_lock()], [cluster_run()]
+#' @examples
+#' cl <- make_cluster(2)
+#' counter <- cluster_actor(cl, function() {
+#'   n <- 0
+#'   list(add = function(k) n <<- n + k, get = function() n)
+#' })
+#' actor_call(counter, "add", 1)
+#' done <- cluster_map(cl, 1:10, function(i) actor_call(counter, "add", i))
+#' actor_call(counter, "get")
+#' cluster_actors(cl)
+#' actor_stop(counter)
+#' stop_cluster(cl)
+#' @export
+cluster_actor <- function(cl, f, args = list(), restart = c("never", "always"), restarts = 3,
+                          period = 60, .journal = NULL, .globals = TRUE, .packages = NULL,
+                          .seed = TRUE, .max_memory = Inf, .pointers = "error", .label = NULL) {
+  cl <- cluster_or_own(cl)
+  given(f, "f")
+  restart <- check_choice(restart[[1L]], "`restart`", c("never", "always"))
+  check_number(restarts, "`restarts`", 0, "a number, 0 or more")
+  check_number(period, "`period`", 0, "a number of seconds, 0 or more")
+  if (!is.list(args)) has_to_be("`args`", "a list of arguments")
+  if (!is.null(.journal)) .journal <- check_actor_journal(.journal)
+  if (!is_all_here(cl)) {
+    throw("argument", "an actor is for the nodes of this machine, and `cl` has others")
+  }
+  env <- parent.frame()
+  code <- as.call(list(substitute(f), quote(...)))
+  fun <- function_to_call(f, env)
+  taken <- options_taken(c("globals", "packages", "seed", "max_memory", "pointers"))
+  o <- task_options(given_options(environment(), taken), taken)
+  label <- if (!is.null(.label)) check_label(.label) else if (is.name(substitute(f))) {
+    as.character(substitute(f))
+  } else {
+    sprintf("number %d", the$actor_number + 1)
+  }
+  o$called <- called_submit("cluster_actor", paste("actor", label), substitute(f))
+  o$relay <- "none"
+  needs <- find_needs(list(fun, args), o$globals, env) # R code of others may run
+  x <- new_actor(label, restart == "always")
+  record <- the$actors[[x$name]]
+  plan <- list(fun = fun, args = args, needs = needs, o = o, code = code, journal = .journal)
+  # as bytes: see nothing_of_job
+  if (restart == "always") record$plan <- serialize(plan, NULL, xdr = FALSE)
+  record$restart <- list(always = restart == "always", most = restarts, period = period)
+  started <- FALSE
+  on.exit(if (!started) end_actor(record))
+  record$cl <- actor_cluster(cl)
+  belongs_to(record, tasks_of(cl))
+  submit_actor(record, plan)
+  await_start(record)
+  if (!is.null(record$task)) .Call(ffi_job_keep, record$task$job, nothing_of_job)
+  started <- TRUE
+  x
+}
+
+# A job keeps its function for the errors of its tasks, whose environment may have the
+# actor itself, which would never be garbage.
+nothing_of_job <- list(NULL, NULL, list(globals = list()), NULL, NULL)
+
+check_label <- function(x) {
+  if (!is_string(x)) has_to_be("`.label`", "a string")
+  x
+}
+
+# ---- records ----
+
+new_actor <- function(label, may_restart) {
+  x <- new.env(parent = emptyenv())
+  x$name <- .Call(ffi_actor_new, tempdir(), may_restart)
+  x$label <- label
+  x$pid <- Sys.getpid()
+  record <- new.env(parent = emptyenv())
+  record$name <- x$name
+  record$label <- label
+  record$pid <- x$pid
+  record$deaths <- numeric()
+  record$number <- the$actor_number <- the$actor_number + 1
+  assign(x$name, record, the$actors)
+  .Call(ffi_actor_made, TRUE)
+  reg.finalizer(x, drop_actor)
+  class(x) <- "clutch_actor"
+  lockEnvironment(x, bindings = TRUE)
+  x
+}
+
+drop_actor <- function(x) {
+  if (x$pid != Sys.getpid()) return()
+  record <- the$actors[[x$name]]
+  if (!is.null(record)) end_actor(record, quick = TRUE)
+}
+
+# Nobody calls it any more. `quick`: its node ends when R next collects garbage: this may be within
+# a collection.
+end_actor <- function(record, quick = FALSE) {
+  if (record$pid != Sys.getpid() || !forget_in(the$actors, record)) return(invisible())
+  record$ended <- TRUE
+  .Call(ffi_actor_forget, record$name)
+  if (!length(the$actors)) .Call(ffi_actor_made, FALSE)
+  if (!is.null(record$of)) forget_in(record$of$actors, record)
+  if (!quick && !is.null(record$cl)) stop_nodes(record$cl)
+  invisible()
+}
+
+# Tells whether it was there. Environments, since a finalizer may do this at any moment.
+forget_in <- function(env, record) {
+  is_there <- exists(record$name, env, inherits = FALSE)
+  if (is_there) rm(list = record$name, envir = env)
+  is_there
+}
+
+# `t`: the tasks of the cluster for which it was made, whose end is its end.
+belongs_to <- function(record, t) {
+  if (is.null(t$actors)) t$actors <- new.env(parent = emptyenv())
+  record$of <- t
+  assign(record$name, record, t$actors)
+  .Call(ffi_view_actor, t$info$view, record$number, record$name, record$label)
+  t$at_stop <- end_actors_of
+}
+
+end_actors_of <- function(t) for (record in as.list(t$actors)) end_actor(record)
+
+# One node with all that those of `cl` have.
+actor_cluster <- function(cl) {
+  info <- cl[[1L]]$info
+  made <- info$plan$made_by
+  if (is.null(made)) made <- made_by_default(1) # the session's own
+  made$spec <- 1
+  made[c("resources", "min_hosts", "idle")] <- list(NULL)
+  one <- make_cluster_again(made, preload_of(info))
+  setup <- setup_of(info)
+  for (s in setup) call_all_nodes(one, s$fun, s$arg, "what the cluster was told before failed")
+  if (length(setup)) set_setup(one[[1L]]$info, setup)
+  one
+}
+
+# ---- starting ----
+
+submit_actor <- function(record, p = unserialize(record$plan)) {
+  args <- list(record$name, p$fun, p$args, p$journal)
+  called <- paste("actor", record$label)
+  record$task <- submit(tasks_of(record$cl), serve_actor, p$needs, p$o, called, p$code, args)
+}
+
+await_start <- function(record) {
+  repeat {
+    if (.Call(ffi_actor_info, record$name)$state == ACTOR_UP) break
+    step_for_task(record$task, 0.05)
+    see_to_actor(record)
+    if (is.null(record$task)) break # with restart = "always" there is another one
+  }
+  e <- record$error
+  if (!is.null(e)) stop_in_frames(e)
+}
+
+# ---- deaths ----
+
+# Does what this process has to do for its actors while it waits: C code calls this, too. Nothing
+# happens within itself, where it steps.
+see_to_actors <- function() {
+  if (the$sees_to_actors || clock() < the$actors_seen + ACTOR_PAUSE) return(invisible())
+  the$sees_to_actors <- TRUE
+  on.exit(the$sees_to_actors <- FALSE)
+  the$actors_seen <- clock()
+  for (record in as.list(the$actors)) {
+    if (record$pid != Sys.getpid()) next # a child of the session
+    if (!is.null(record$task)) step_for_task(record$task, 0)
+    see_to_actor(record)
+  }
+}
+ACTOR_PAUSE <- 0.02 # seconds
+
+see_to_actor <- function(record) {
+  task <- record$task
+  if (is.null(task) || isTRUE(record$ended)) return(invisible())
+  end <- outcome(task)
+  if (is.null(end)) return(invisible())
+  record$task <- NULL
+  if (inherits(end$error, "clutch_task_died")) return(restart_or_end(record, end$error))
+  record$ended <- TRUE
+  record$error <- end$error
+  if (!length(record$deaths)) {
+    forget_in(record$of$actors, record) # it was stopped, or has never been
+    .Call(ffi_actor_set, record$name, ACTOR_ENDED, NULL)
+  } else if (!is.null(end$error)) {
+    end_for_good(record, end$error)
+  }
+  stop_nodes(record$cl)
+}
+
+restart_or_end <- function(record, e) {
+  r <- record$restart
+  record$deaths <- c(record$deaths, clock())
+  recent <- sum(record$deaths > clock() - r$period)
+  again <- r$always && recent <= r$most
+  state <- if (again) ACTOR_DOWN else ACTOR_ENDED
+  .Call(ffi_actor_set, record$name, state, tasks_of(record$cl)$latest$how)
+  if (again) {
+    e <- tryCatch({
+      submit_actor(record)
+      NULL
+    }, error = identity)
+    if (is.null(e)) return(invisible())
+    end_for_good(record, e)
+  }
+  record$ended <- TRUE
+  record$error <- e
+  stop_nodes(record$cl)
+}
+
+# It could not be begun again.
+end_for_good <- function(record, e) {
+  why <- paste("it could not be begun again:", conditionMessage(e))
+  .Call(ffi_actor_set, record$name, ACTOR_ENDED, why)
+}
+
+# ---- looking ----
+
+#' @rdname cluster_actor
+#' @export
+cluster_actors <- function(cl) {
+  cl <- cluster_or_own(cl)
+  see_to_actors()
+  actors <- tasks_of(cl)$actors
+  records <- if (!is.null(actors)) unname(as.list(actors))
+  records <- Filter(function(r) !is.null(the$actors[[r$name]]), records)
+  records <- records[order(vapply(records, function(r) r$number, 1))]
+  info <- lapply(records, function(r) .Call(ffi_actor_info, r$name))
+  of <- function(name, kind) vapply(info, `[[`, kind, name)
+  method <- of("method", "")
+  waits <- of("waits", "")
+  labels <- vapply(records, function(r) r$label, "")
+  others <- lapply(as.list(the$actors), function(r) r$label) # of other clusters, too
+  awaited <- vapply(waits, function(name) c(others[[name]], NA_character_)[[1L]], "")
+  data.frame(
+    label = labels, pid = of("pid", 1L), state = ACTOR_STATES[of("state", 1L) + 1L],
+    queue = of("queue", 1), method = ifelse(nzchar(method), method, NA_character_),
+    done = of("done", 1), busy = round(of("busy", 1), 6),
+    restarts = vapply(records, function(r) length(r$deaths) - isTRUE(r$ended) *
+                        !is.null(r$error), 1),
+    waits_for = as.character(unname(awaited))
+  )
+}
+
+#' @export
+format.clutch_actor <- function(x, ...) {
+  is <- tryCatch(.Call(ffi_actor_info, x), clutch_actor_died = function(e) NULL)
+  if (is.null(is)) return(sprintf("clutch actor %s that is gone", x$label))
+  state <- ACTOR_STATES[[is$state + 1L]]
+  if (state != "up") return(sprintf("clutch actor %s, %s", x$label, state))
+  sprintf("clutch actor %s: process %d, %.0f calls done, %.0f wait", x$label, is$pid, is$done,
+          is$queue)
+}
+
+#' @export
+print.clutch_actor <- function(x, ...) {
+  cat("<", format(x), ">\n", sep = "")
+  invisible(x)
+}
