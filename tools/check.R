@@ -72,6 +72,7 @@ out <- file.path(root, ".build", "check")
 unlink(out, recursive = TRUE)
 dir.create(out, recursive = TRUE)
 setwd(out)
+progress <- file.path(out, "log.txt.tests") # how far the tests are; see tools/progress-limit.sh
 
 # Not those of a make around us; and no library with a clutch in it
 Sys.unsetenv(c("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "NOT_CRAN", "CLUTCH_PORTABLE"))
@@ -83,6 +84,8 @@ Sys.setenv(
   "_R_CHECK_FORCE_SUGGESTS_" = "FALSE",
   "_R_CHECK_EXAMPLE_TIMING_THRESHOLD_" = "60", # this machine may be at other work
   "_R_CHECK_SYSTEM_CLOCK_" = "FALSE",    # asks the network
+  CLUTCH_CHECK_PROGRESS = progress,
+  CLUTCH_PROGRESS_REPORTER = file.path(root, "tools", "progress-reporter.R"),
   CLUTCH_FAST_TESTS = "1",               # the whole suite runs outside, once
   CLUTCH_CHECK_TESTS = if (brief) sprintf("^(%s)$", paste(short, collapse = "|")) else ""
 )
@@ -107,13 +110,25 @@ fail <- function(text) {
   cat("FAIL", text, "\n")
   quit("no", status = 1L)
 }
+# A check that hangs is ended, for R's own limits on tests are off by default: after 20 minutes without
+# a line in its log or a word of its tests. One that goes on is not, however slow the machine is.
+limit <- c(
+  if (nzchar(Sys.which("setsid"))) c("setsid", "--wait"),
+  shQuote(file.path(root, "tools", "progress-limit.sh")), Sys.getenv("CLUTCH_CHECK_SECONDS", "1200"),
+  "log.txt"
+)
 r <- function(...) {
-  # A check that hangs is ended: R's own limits on tests are off by default. This is far above what
-  # a slow machine takes, so that a check that goes on is not ended.
+  unlink(progress)
   suppressWarnings(system2(
-    file.path(R.home("bin"), "R"), c("CMD", ...),
-    stdout = "log.txt", stderr = "log.txt", stdin = "/dev/null", timeout = 3600
+    limit[1L], c(limit[-1L], file.path(R.home("bin"), "R"), "CMD", ...),
+    stdout = "log.txt", stderr = "log.txt", stdin = "/dev/null"
   ))
+}
+# Why it ended, where that is not in its own log
+how_ended <- function(status) {
+  if (!file.exists("log.txt.stalled")) return(paste("R CMD check ended with exit status", status))
+  at <- if (file.exists(progress)) readLines(progress, 1L)
+  paste(c("R CMD check was ended, since it made no progress", at), collapse = " at ")
 }
 
 # Without what makes pages of the vignettes the rest is checked, and they count as skipped.
@@ -179,7 +194,8 @@ summary <- grep("^Status: ", lines, value = TRUE)
 most_warnings <- if (any(skipped)) "ERROR" else "ERROR|WARNING"
 if (!bad && (status != 0L || !length(summary) || grepl(most_warnings, summary))) {
   writeLines(utils::tail(readLines("log.txt"), 30L))
-  cat("FAIL R CMD check ended with exit status", status, "\n")
+  cat("FAIL", how_ended(status), "\n")
+  write(how_ended(status), failed, append = TRUE)
   bad <- 1L
 }
 if (!pages) {

@@ -60,20 +60,41 @@ lacking <- function(packages) {
   names(packages)[!there]
 }
 
-command_lines <- function() {
-  if (!dir.exists("/proc/self")) return(system2("ps", c("-A", "-ww", "-o", "args="), stdout = TRUE))
-  vapply(Sys.glob("/proc/[0-9]*/cmdline"), function(f) {
-    bytes <- tryCatch(suppressWarnings(readBin(f, "raw", 1e5)), error = function(e) raw())
+# All processes: id, that of its parent, and command line of each.
+processes <- function() {
+  if (!dir.exists("/proc/self")) {
+    form <- "^ *([0-9]+) +([0-9]+) +(.*)$"
+    lines <- system2("ps", c("-A", "-ww", "-o", "pid=", "-o", "ppid=", "-o", "args="), stdout = TRUE)
+    return(data.frame(id = sub(form, "\\1", lines), parent = sub(form, "\\2", lines),
+                      command = sub(form, "\\3", lines)))
+  }
+  content <- function(file) { # "" of a process that has ended meanwhile
+    bytes <- tryCatch(suppressWarnings(readBin(file, "raw", 1e5)), error = function(e) raw())
     rawToChar(replace(bytes, bytes == 0L, charToRaw(" ")))
-  }, "")
+  }
+  folders <- Sys.glob("/proc/[0-9]*")
+  # ID (NAME) STATE PARENT ...: a name may have spaces and parentheses
+  stat <- vapply(file.path(folders, "stat"), content, "")
+  data.frame(
+    id = basename(folders),
+    parent = sub("^.*\\) [A-Za-z] ([0-9]+) .*$", "\\1", stat, useBytes = TRUE),
+    command = vapply(file.path(folders, "cmdline"), content, "")
+  )
 }
 
 # Which of these lock folders of `lib` a living process uses. R CMD INSTALL has no file open in its
 # lock folder most of the time, but its command line tells: "nextArg" is before each argument. One
-# that does not name its library may install into this.
+# that does not name its library may install into this. R CMD build and check have such a command
+# line, too, but the scripts that start them have their names; what they install, a process of its
+# own does.
 are_held <- function(locks, lib) {
-  commands <- command_lines()
-  installers <- grep("nextArg", commands, fixed = TRUE, useBytes = TRUE, value = TRUE)
+  all <- processes()
+  commands <- all$command
+  parents <- commands[match(all$parent, all$id)]
+  installers <- commands[
+    grepl("nextArg", commands, fixed = TRUE, useBytes = TRUE) &
+      !grepl("/bin/(build|check) ", parents, useBytes = TRUE)
+  ]
   option <- ".*nextArg(-lnextArg|--library=)(/.*?)(nextArg.*| *$)"
   named <- grepl(option, installers, perl = TRUE, useBytes = TRUE)
   into <- sub(option, "\\2", installers[named], perl = TRUE, useBytes = TRUE)

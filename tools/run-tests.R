@@ -2,11 +2,9 @@
 #
 # The testthat suite on the installed package (R_LIBS says where). Writes "passed failed skipped",
 # counting expectations, as testthat does; an error counts as a failure. While it runs,
-# COUNTS-FILE.now names the test at hand, and COUNTS-FILE.failed what has failed so far: when the
-# suite is ended from outside, these tell which test hung and what had been found. The second line
-# of COUNTS-FILE.now is a number that grows whenever a test file, a test or an expectation begins or
-# ends, or a test calls option suite.progress: by this tools/progress-limit.sh knows that the suite
-# goes on. (An option clutch.* would change how tasks begin.)
+# COUNTS-FILE.now names the test at hand, and COUNTS-FILE.failed what has failed so far (see
+# tools/progress-reporter.R): when the suite is ended from outside, these tell which test hung and
+# what had been found.
 #
 # CLUTCH_TEST_PART=1/3: about a third of the files, by the seconds that tools/test-seconds says they
 # take; 2/3, 3/3: the others. All files that make network namespaces, or jobs of Slurm, are in the
@@ -51,43 +49,16 @@ if (requireNamespace("later", quietly = TRUE)) {
   later::run_now()
 }
 
-# Says nothing where a test has used up descriptors, or R's connections
-note <- function(file, text, append) {
-  tryCatch(
-    suppressWarnings(cat(text, "\n", file = file, append = append, sep = "")),
-    error = function(e) NULL
-  )
-}
-progress <- R6::R6Class(inherit = testthat::Reporter, public = list(
-  file = "",
-  events = 0L,
-  at = function(where) {
-    self$events <- self$events + 1L
-    note(paste0(counts, ".now"), paste0(where, "\n", self$events), append = FALSE)
-  },
-  start_file = function(name) {
-    self$file <- name
-    self$at(paste0(name, ", before its first test"))
-  },
-  start_test = function(context, test) self$at(paste0(self$file, ": ", test)),
-  end_test = function(context, test) self$at(paste0(self$file, ", after the test: ", test)),
-  end_reporter = function() self$at("the end, after the last test"),
-  add_result = function(context, test, result) {
-    self$at(paste0(self$file, ": ", test))
-    if (!inherits(result, c("expectation_failure", "expectation_error"))) return(invisible())
-    text <- utils::head(strsplit(conditionMessage(result), "\n", fixed = TRUE)[[1L]], 6L)
-    text <- paste(c(paste0(self$file, ": ", test), text), collapse = "\n    ")
-    note(paste0(counts, ".failed"), text, append = TRUE)
-  }
-))$new()
+progress <- source("tools/progress-reporter.R")$value(
+  paste0(counts, ".now"),
+  failed = paste0(counts, ".failed")
+)
 shown <- if (interactive()) {
   testthat::ProgressReporter$new()
 } else {
   testthat::SummaryReporter$new(max_reports = Inf)
 }
 reporter <- testthat::MultiReporter$new(list(shown, progress))
-
-options(suite.progress = function(what) progress$at(paste0(progress$file, ": ", what)))
 
 started <- proc.time()[["elapsed"]]
 results <- test_dir(

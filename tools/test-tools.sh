@@ -34,6 +34,20 @@ check "a command without progress is ended by SIGTERM" [ "$(cat "$tmp/still.stat
 check "it is said that it was ended" [ -e "$tmp/still.stalled" ]
 check "a slow command goes on, and its exit status is said" [ "$(cat "$tmp/slow.status")" = 5 ]
 check "it is not said that it was ended" [ ! -e "$tmp/slow.stalled" ]
+if command -v setsid >/dev/null; then
+  leads_group() {
+    # shellcheck disable=SC2016 # for the inner shell
+    setsid --wait tools/progress-limit.sh 1 "$tmp/group" \
+      bash -c 'trap "" TERM; sleep 60 & echo $! >"$0"; wait' "$tmp/group"
+    echo $? >"$tmp/group.status"
+  }
+  { leads_group; } 2>/dev/null # where the shell says that it was killed
+  is_gone() { ! grep -qs ^sleep "/proc/$(cat "$tmp/group")/cmdline"; }
+  check "a command that leads its group is ended with it" is_gone
+  check "by SIGKILL, where it ignores SIGTERM" [ "$(cat "$tmp/group.status")" = 137 ]
+else
+  skipped=$((skipped + 2))
+fi
 
 # ---- deps.R: the folders that an interrupted install leaves ----
 deps() { "${RSCRIPT:-Rscript}" tools/deps.R "$@" 2>/dev/null; }
@@ -51,7 +65,13 @@ mkdir -p "$tmp/busy/00LOCK-other"
 if [ -d /proc/self ]; then
   (cd "$lib/00LOCK-held" && exec sleep 60) & started+=($!)
   (exec -a "R --args nextArg-lnextArg$tmp/busynextArgpackage.tar.gz" sleep 60) & started+=($!)
-  until grep -qs ^sleep "/proc/${started[0]}/cmdline" && grep -qs nextArg "/proc/${started[1]}/cmdline"; do sleep 0.01; done
+  # R CMD check has such a command line, too, and installs nothing by itself
+  mkdir "$tmp/bin"
+  echo "(exec -a 'R --args nextArg--as-crannextArgpackage.tar.gz' sleep 60) & echo \$! >$tmp/checked; wait" >"$tmp/bin/check"
+  bash "$tmp/bin/check" --as-cran & started+=($!)
+  until grep -qs ^sleep "/proc/${started[0]}/cmdline" && grep -qs nextArg "/proc/${started[1]}/cmdline" &&
+    grep -qs nextArg "/proc/$(cat "$tmp/checked" 2>/dev/null)/cmdline"; do sleep 0.01; done
+  started+=("$(cat "$tmp/checked")")
   deps locks "$lib"
   deps locks "$tmp/busy"
   check "lock folders that nobody holds are removed" [ "$(ls "$lib" | tr '\n' ' ')" = "00LOCK-held former " ]
