@@ -143,13 +143,14 @@ accept_pending <- function(g) {
   g$since[[length(g$pending)]] <- clock()
 }
 
-# Takes the answer of one that is pending. FALSE: not all of it is there yet.
+# Takes the answer of one that is pending. FALSE: not all of it is there yet. Nothing is waited for;
+# a time limit of the session's, which is an error, is not one of the answer.
 take_answer <- function(s, g) {
-  who <- tryCatch(
+  who <- suspendInterrupts(tryCatch(
     .Call(ffi_psock_recv, s, 0, 4096, NULL)$value$value,
     clutch_incomplete = identity,
     error = function(e) NULL
-  )
+  ))
   if (inherits(who, "clutch_incomplete")) return(FALSE)
   at <- node_that_is(g, who)
   if (is.na(at)) {

@@ -86,13 +86,16 @@ signalled_in <- function(n) {
 
 # Time is up, or a user has sent a signal. No second one is heard until the calls are text.
 on_interrupt <- function(c) {
-  if (is_half_done(sys.nframe()) && .Call(ffi_node_postpone)) tryInvokeRestart("resume")
   if (is.null(.Call(ffi_node_at_task))) return()
   calls <- sys.calls()
   the_node$calls <- suspendInterrupts(tryCatch(stack_lines(calls), error = function(e) NULL))
   freeze(simpleCondition("time is up"), sys.nframe() - 1L, late = TRUE)
   the_node$calls <- c(the_node$calls, told_of_copy())
 }
+
+# Called by src/r/node/stack.c, once: a function that tells whether the calls at hand may be
+# interrupted.
+half_done_teller <- function(unused) function() is_half_done(sys.nframe())
 
 # Tells whether R is at something that a jump would leave half done for good.
 #

@@ -1,7 +1,7 @@
 library(testthat)
 library(clutch)
-# Both set by tools/check.R: where the other files have been run outside of the check, and what tells
-# how far the tests are
+# Set by tools/check.R: the files that are to run, where all have been run outside of the check, and
+# the file that says how far they are
 files <- Sys.getenv("CLUTCH_CHECK_TESTS")
 progress <- Sys.getenv("CLUTCH_CHECK_PROGRESS")
 reporter <- check_reporter()

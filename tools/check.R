@@ -110,12 +110,12 @@ fail <- function(text) {
   cat("FAIL", text, "\n")
   quit("no", status = 1L)
 }
-# A check that hangs is ended, for R's own limits on tests are off by default: after 20 minutes without
-# a line in its log or a word of its tests. One that goes on is not, however slow the machine is.
+# A check that hangs is ended, for R's own limits on tests are off by default: after 20 minutes
+# without a line in its log or an event of its tests. A check that goes on is not ended.
 limit <- c(
   if (nzchar(Sys.which("setsid"))) c("setsid", "--wait"),
-  shQuote(file.path(root, "tools", "progress-limit.sh")), Sys.getenv("CLUTCH_CHECK_SECONDS", "1200"),
-  "log.txt"
+  shQuote(file.path(root, "tools", "progress-limit.sh")),
+  Sys.getenv("CLUTCH_CHECK_SECONDS", "1200"), "log.txt"
 )
 r <- function(...) {
   unlink(progress)

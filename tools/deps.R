@@ -64,7 +64,8 @@ lacking <- function(packages) {
 processes <- function() {
   if (!dir.exists("/proc/self")) {
     form <- "^ *([0-9]+) +([0-9]+) +(.*)$"
-    lines <- system2("ps", c("-A", "-ww", "-o", "pid=", "-o", "ppid=", "-o", "args="), stdout = TRUE)
+    columns <- c("-o", "pid=", "-o", "ppid=", "-o", "args=")
+    lines <- system2("ps", c("-A", "-ww", columns), stdout = TRUE)
     return(data.frame(id = sub(form, "\\1", lines), parent = sub(form, "\\2", lines),
                       command = sub(form, "\\3", lines)))
   }

@@ -1,5 +1,5 @@
-# A reporter of testthat that says how far a suite is, for tools/progress-limit.sh and for whoever asks
-# why a suite was ended. Its value: function(file, failed) that makes one.
+# A reporter of testthat that says how far a suite is, for tools/progress-limit.sh and for whoever
+# asks why a suite was ended. Its value: function(file, failed) that makes one.
 #
 # file: its first line names the test at hand; its second is a number that grows whenever a test
 # file, a test or an expectation begins or ends, or a test calls option suite.progress (an option

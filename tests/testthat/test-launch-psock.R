@@ -100,3 +100,25 @@ test_that("a listener for base R's workers takes both families; the workers know
   expect_error(launch_plan("far.example", node = "psock", master = "::1"), "IPv4 only.*'::1'",
                class = "clutch_argument")
 })
+
+test_that("a time limit while workers answer is the session's, and not an answer", {
+  l <- .Call(clutch:::ffi_psock_listen, "", 0L, NA_integer_)
+  con <- socket_connect("127.0.0.1", l$port)
+  on.exit({
+    close(con)
+    .Call(clutch:::ffi_psock_close, l$handle)
+  })
+  expect_true(eventually(!is.null(s <- .Call(clutch:::ffi_psock_accept, l$handle))))
+  on.exit(.Call(clutch:::ffi_psock_close, s), add = TRUE)
+  g <- list2env(list(handles = list(.Call(clutch:::ffi_psock_node, 1L)),
+                     sockets = list(NULL), nodes = list(list(local = TRUE))))
+  # R looks for its limit each thousand evaluations, wherever it is then
+  for (k in 1:20) {
+    expect_error({
+      setTimeLimit(elapsed = 1e-9, transient = TRUE)
+      for (i in seq_len(k)) NULL
+      while (!clutch:::take_answer(s, g)) NULL
+    }, "time limit")
+    setTimeLimit()
+  }
+})

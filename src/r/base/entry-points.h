@@ -227,8 +227,6 @@
   /* r/node/join.c */                                                                            \
   PLAIN(ffi_join, 5, (SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local))                \
   PLAIN(ffi_output_to, 1, (SEXP path))                                                           \
-  /* r/node/stack.c: whether an interrupt can come again in some ms */                           \
-  PLAIN(ffi_node_postpone, 0, (void))                                                            \
   /* r/node/node-loop.c */                                                                       \
   PLAIN(ffi_node_loop, 1, (SEXP env))                                                            \
   PLAIN(ffi_node_failed, 1, (SEXP value))                                                        \

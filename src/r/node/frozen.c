@@ -184,6 +184,7 @@ SEXP ffi_frozen_next(void) {
 SEXP ffi_frozen_running(SEXP now) {
   clu_me.running = Rf_asLogical(now) == TRUE;
   clu_me.interrupted = 0;
+  clu_me.interrupt_at = 0;
   R_interrupts_pending = 0;
   return R_NilValue;
 }

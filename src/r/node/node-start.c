@@ -102,7 +102,7 @@ SEXP ffi_node_is_asked(void) {
 }
 
 /* In the handler of CLU_SIG_INT, and of the second signal that follows it. 1: R is to see an
- * interrupt.
+ * interrupt now; otherwise stack.c sees to it.
  *
  * An interrupt reaches R only while a request is evaluated, and only if it is meant for that
  * request: whoever cancels writes the number of the request into shared memory before it sends the
@@ -117,7 +117,7 @@ static int on_interrupt(int second) {
   if (fresh && c != clu_me.seq) return 0; /* for one that has ended */
   if (!fresh && clu_interrupt_is_meant && !clu_interrupt_is_meant()) return 0;
   clu_me.interrupted = 1;
-  return 1;
+  return !clu_stack_interrupt();
 }
 
 /* While an answer is serialized. */

@@ -44,7 +44,7 @@ static void check_interrupt(void *unused) {
 void clu_node_stop_running(void) {
   if (clu_me.forked) clu_os_end_self(); /* a child of the node came back from the call */
   clu_me.running = 0;
-  clu_me.postponed = 0;
+  clu_me.interrupt_at = 0;
   if (clu_me.interrupted) {
     clu_me.interrupted = 0;
     R_ToplevelExec(check_interrupt, NULL);

@@ -24,18 +24,18 @@
 
 enum { CLU_TASK_NONE = 0, CLU_TASK_QUIET, CLU_TASK_RELAYED };
 
-/* The memory of a node from one request to the next. `seq`, `running`, `sending`, `interrupted`
- * and `cancel_seen` are used by the handler of CLU_SIG_INT, too. */
+/* The memory of a node from one request to the next. `seq`, `running`, `sending`, `interrupted`,
+ * `interrupt_at` and `cancel_seen` are used by the handler of CLU_SIG_INT, too. */
 typedef struct clu_this_node {
   clu_chan chan;
   clu_boot boot;
-  volatile uint64_t seq;    /* the request or task at hand, 0: none */
-  volatile int running;     /* it is being evaluated */
-  volatile int sending;     /* its answer is being written */
-  volatile int interrupted; /* R was told of a signal */
-  uint64_t postponed;       /* an interrupt was, at that time: it comes again; 0: none was */
-  int task;                 /* it is a task: CLU_TASK_* */
-  int relay_at_once;        /* what it prints and signals is sent at once, not with the result */
+  volatile uint64_t seq;          /* the request or task at hand, 0: none */
+  volatile int running;           /* it is being evaluated */
+  volatile int sending;           /* its answer is being written */
+  volatile int interrupted;       /* R was told of a signal */
+  volatile uint64_t interrupt_at; /* from that time on R is to be interrupted; 0: it is not */
+  int task;                       /* it is a task: CLU_TASK_* */
+  int relay_at_once;    /* what it prints and signals is sent at once, not with the result */
   int has_relayed;      /* it has sent such: its result has to come behind that, by the socket */
   uint64_t cancel_seen; /* the last cancel that was handled */
   int read_error;       /* why a message could not be read to its end */
@@ -101,6 +101,9 @@ void clu_give_back_now(void);
 void clu_stack_hook(void);
 /* The node has this slot: see there how often it looks. */
 void clu_stack_set_pace(int slot);
+/* R is to be interrupted when it looks for interrupts next, unless it is at something that has to
+ * end first. For a signal handler. 0: this R has no such hook. */
+int clu_stack_interrupt(void);
 
 /* ---- frozen.c ---- */
 

@@ -1,4 +1,5 @@
-/* Which R calls a node is in, told to whoever asks (core/shm/stacks.h), while its work goes on.
+/* Which R calls a node is in, told to whoever asks (core/shm/stacks.h), while its work goes on; and
+ * whether an interrupt may end them now.
  *
  * R calls `R_PolledEvents` whenever it looks for interrupts: every thousand evaluations, and often
  * in its own long loops. While R waits for a time or for a socket it looks each R_wait_usec
@@ -25,30 +26,44 @@ enum { WAIT_USEC = 60000, NODES_PER_WAIT = 64 };
 static struct {
   void (*next)(void); /* what R would call */
   int is_there, at_work;
-  SEXP call; /* preserved: that of the function that gives the calls as text */
+  /* preserved: calls of the functions that give the calls as text, and tell whether they are at
+   * something that must not be interrupted */
+  SEXP text, half_done;
 } hook;
 
-static void tell(uint32_t question) {
+/* Returns the value of a call of one of our functions, not protected; NULL: it was an error. */
+static SEXP ask(SEXP call) {
   Rboolean suspended = R_interrupts_suspended;
-  const char *text = "";
   int failed = 0;
   SEXP x;
+  hook.at_work = 1;
   R_interrupts_suspended = TRUE;
-  x = R_tryEvalSilent(hook.call, R_BaseEnv, &failed);
-  if (!failed && TYPEOF(x) == STRSXP && Rf_xlength(x) == 1)
-    text = CHAR(STRING_ELT(x, 0)); /* nothing is allocated before it is copied */
+  x = R_tryEvalSilent(call, R_BaseEnv, &failed);
   R_interrupts_suspended = suspended;
+  hook.at_work = 0;
+  return failed ? R_NilValue : x;
+}
+
+static void tell(uint32_t question) {
+  const char *text = "";
+  SEXP x = ask(hook.text);
+  if (TYPEOF(x) == STRSXP && Rf_xlength(x) == 1)
+    text = CHAR(STRING_ELT(x, 0)); /* nothing is allocated before it is copied */
   clu_stack_tell(clu_me.boot.asked, clu_me.boot.stack, question, clu_me.seq, clu_os_now(), text,
                  strlen(text));
 }
 
-/* An interrupt that was postponed comes again. Until then the handler that has postponed it has
- * returned. */
-static void raise_again(void) {
-  static const uint64_t after = 2000000;
-  if (!clu_me.running || R_interrupts_suspended || clu_os_now() - clu_me.postponed < after) return;
-  clu_me.postponed = 0;
-  R_interrupts_pending = 1;
+/* R is interrupted here and nowhere else, for it acts on a pending interrupt also after each
+ * garbage collection. What must not be left half done ends first. A handler for interrupts cannot
+ * see to that: code on the node may have one of its own, which comes before ours. */
+static void interrupt(void) {
+  static const uint64_t pause = 2000000;
+  if (!clu_me.running || R_interrupts_suspended || clu_os_now() < clu_me.interrupt_at) return;
+  clu_me.interrupt_at = 0;
+  if (Rf_asLogical(ask(hook.half_done)) == TRUE)
+    clu_me.interrupt_at = clu_os_now() + pause;
+  else
+    R_interrupts_pending = 1;
 }
 
 /* Where more nodes than processors are asked, each computes until the system takes its processor
@@ -57,26 +72,30 @@ static void look(void) {
   uint32_t question;
   if (clu_me.running) clu_os_heap_ahead(1);
   if (hook.next) hook.next();
-  if (clu_me.postponed) raise_again();
+  if (clu_me.interrupt_at) interrupt();
   if (!clu_me.boot.stack || !clu_me.running || clu_me.forked) return;
   question = clu_stack_question(clu_me.boot.asked);
   if (!question || hook.at_work || R_interrupts_suspended) return;
-  hook.at_work = 1;
   tell(question);
-  hook.at_work = 0;
   clu_os_yield();
 }
 
 #ifdef CLU_POLLED_EVENTS
 
+/* A call without arguments of the function that the R function `maker` makes. */
+static SEXP call_of(const char *maker) {
+  SEXP fun = PROTECT(clu_node_r(maker, R_NilValue));
+  SEXP call = Rf_lang1(fun);
+  R_PreserveObject(call);
+  UNPROTECT(1);
+  return call;
+}
+
 void clu_stack_hook(void) {
-  SEXP fun;
   if (hook.is_there) return;
   hook.is_there = 1;
-  fun = PROTECT(clu_node_r("stack_teller", R_NilValue));
-  hook.call = Rf_lang1(fun);
-  R_PreserveObject(hook.call);
-  UNPROTECT(1);
+  hook.text = call_of("stack_teller");
+  hook.half_done = call_of("half_done_teller");
   hook.next = R_PolledEvents;
   R_PolledEvents = look;
   if (R_wait_usec <= 0) R_wait_usec = WAIT_USEC;
@@ -87,16 +106,15 @@ void clu_stack_set_pace(int slot) {
     R_wait_usec = WAIT_USEC * (1 + slot / NODES_PER_WAIT);
 }
 
-SEXP ffi_node_postpone(void) {
-  if (!hook.is_there) return Rf_ScalarLogical(FALSE);
-  clu_me.postponed = clu_os_now();
-  return Rf_ScalarLogical(TRUE);
+int clu_stack_interrupt(void) {
+  if (hook.is_there) clu_me.interrupt_at = 1;
+  return hook.is_there;
 }
 
 #else /* R of this system has no such hook: nobody can ask */
 
 void clu_stack_hook(void) { (void)look; }
 void clu_stack_set_pace(int slot) { (void)slot; }
-SEXP ffi_node_postpone(void) { return Rf_ScalarLogical(FALSE); }
+int clu_stack_interrupt(void) { return 0; }
 
 #endif
