@@ -192,6 +192,22 @@ TEST(a_sender_waits_where_much_is_not_looked_at) {
   end(&f);
 }
 
+TEST(an_empty_ring_has_all_its_room_wherever_it_was_read_to) {
+  static const int before[] = {0, 1, 20, 40, 100, 3000, 9000};
+  for (size_t k = 0; k < sizeof before / sizeof *before; k++) {
+    fixture f;
+    int sent = 0;
+    begin(&f);
+    for (int i = 0; i < before[k]; i++) REQUIRE(try_send(f.rank[0], 1, "", "x") == CLU_OK);
+    for (int i = 0; i < before[k]; i++) CHECK_STR_EQ(get(f.rank[1], 0, NULL), ":x 0");
+    while (sent < 100000 && try_send(f.rank[0], 1, "", "y") == CLU_OK) sent++;
+    CHECK(sent > 10000);
+    for (int i = 0; i < sent; i++) CHECK_STR_EQ(get(f.rank[1], 0, NULL), ":y 0");
+    CHECK_STR_EQ(get(f.rank[1], 0, NULL), "again -1");
+    end(&f);
+  }
+}
+
 TEST(segments_stay_until_they_are_received) {
   fixture f;
   clu_segment *s = clu_segment_new();

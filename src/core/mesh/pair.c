@@ -34,15 +34,28 @@ void mesh_let_go(peer *p) {
   if (!p->holds) p->holds_end = &p->holds;
 }
 
+/* An empty ring goes on at its begin. What is left of it is skipped by the reader or here, whoever
+ * comes first: to the reader it would count as used until it looks. Returns the new position. */
+static uint64_t begin_anew(pair_ring *r, uint64_t pos) {
+  const uint64_t skip = RING_SKIP;
+  uint64_t at = pos % PAIR_BYTES, next = pos + PAIR_BYTES - at;
+  memcpy(data(r) + at, &skip, WORD);
+  atomic_store_explicit(&r->tail, next, memory_order_release);
+  atomic_compare_exchange_strong(&r->head, &pos, next);
+  return next;
+}
+
 /* Where a record of `n` bytes may be written, and what the tail will be behind it; NULL: there is
  * no room. */
 unsigned char *mesh_room(pair_ring *r, uint64_t n, uint64_t *tail) {
   uint64_t pos = atomic_load_explicit(&r->tail, memory_order_relaxed);
   uint64_t used = pos - atomic_load(&r->head);
-  uint64_t need = WORD + rounded(n), at = pos % PAIR_BYTES, left = PAIR_BYTES - at;
-  int anew = used == 0 && at > PAIR_FIRST && need <= at;
+  uint64_t need = WORD + rounded(n), at, left;
   if (used > PAIR_BYTES) return NULL; /* the reader has written what cannot be */
-  if (anew || need > left) {
+  if (used == 0 && pos % PAIR_BYTES > PAIR_FIRST) pos = begin_anew(r, pos);
+  at = pos % PAIR_BYTES;
+  left = PAIR_BYTES - at;
+  if (need > left) {
     const uint64_t skip = RING_SKIP;
     if (used + left + need > PAIR_BYTES) return NULL;
     memcpy(data(r) + at, &skip, WORD);
