@@ -117,6 +117,7 @@ static int on_interrupt(int second) {
   if (fresh && c != clu_me.seq) return 0; /* for one that has ended */
   if (!fresh && clu_interrupt_is_meant && !clu_interrupt_is_meant()) return 0;
   clu_me.interrupted = 1;
+  if (c == 0 || c != clu_me.seq) return 1; /* other code may take its own signal back */
   return !clu_stack_interrupt();
 }
 
