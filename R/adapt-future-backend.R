@@ -228,8 +228,10 @@ called_future <- function(future) {
 }
 
 # On a node. A cluster of the user's may have another future than this session. With a journal a
-# future that has failed is a task that has: it is not to be taken from there as done.
+# future that has failed is a task that has: it is not to be taken from there as done. Also where
+# copies of failed tasks are kept, see cluster_debug().
 run_future <- function(data, collect_garbage, is_recorded = FALSE) {
+  if (!isTRUE(the_node$serving)) return(replay_future(data$core))
   ns <- asNamespace("future")
   if (is.null(ns$evalFuture)) {
     text <- "package future of the node is %s, and has to be 1.40.0 or newer: %s"
@@ -241,14 +243,31 @@ run_future <- function(data, collect_garbage, is_recorded = FALSE) {
   on.exit(options(before), add = TRUE)
   # where the session makes errors of warnings, it does so when they are relayed
   if (before$warn >= 2) options(warn = 0)
+  leaves_copy <- !is.null(.Call(ffi_frozen_wanted))
+  if (leaves_copy) data$core$expr <- as.call(list(USER_CODE, data$core$expr))
   result <- ns$evalFuture(data)
-  if (!is_recorded) return(result)
+  if (!is_recorded && !leaves_copy) return(result)
+  failed <- if (inherits(result, "FutureResult")) failure_in(result) else simpleError("no result")
+  if (is.null(failed)) return(result)
+  stop(errorCondition(message_of(failed, 1e6), class = "clutch_future_failed", result = result,
+                      parent = failed, call = NULL))
+}
+
+# The error that a future ended with; NULL: it has a value.
+failure_in <- function(result) {
   last <- result$conditions[length(result$conditions)]
-  is_done <- inherits(result, "FutureResult") &&
-    !(length(last) && inherits(last[[1L]]$condition, c("error", "interrupt")))
-  if (is_done) return(result)
-  stop(errorCondition("the future has failed", class = "clutch_future_failed", result = result,
-                      call = NULL))
+  if (length(last) && inherits(last[[1L]]$condition, c("error", "interrupt"))) last[[1L]]$condition
+}
+
+# In the session, for cluster_replay().
+replay_future <- function(core) {
+  attach_here(core$packages)
+  if (is.numeric(core$seed)) {
+    seed <- session_seed()
+    on.exit(put_session_seed(seed))
+    put_session_seed(core$seed)
+  }
+  eval(core$expr, list2env(as.list(core$globals), parent = globalenv()))
 }
 
 # Until a node is free. Futures that have ended hold none, but future's list of them; with the first

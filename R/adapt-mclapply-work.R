@@ -2,8 +2,9 @@
 # becomes of the answers.
 #
 # Where package parallel forks a child, for each core or for each element, there is an element of a
-# map: list(x, seed, affinity). What a node does for it is mc_on_node(). Its answer is
-# list(value), where the value may be an object of class "try-error".
+# map: list(x, seed, affinity). What a node does for it is mc_on_node(). Its answer is list(value).
+# An error of the user's code is that of the element, so that cluster_debug() and cluster_replay()
+# know it; in the session it becomes what try() gives.
 
 # ---- the map ----
 
@@ -60,10 +61,35 @@ options_of_process <- c("warn", "echo", "verbose", "keep.source", "keep.source.p
 
 # `..do`: how the function is called: mc_core(), mc_call() or mc_piece().
 mc_on_node <- function(..x, ..do, ..fun, ..silent, ..options, ...) {
+  if (!isTRUE(the_node$serving)) return(mc_replay(..x, ..options, ..do(..x$x, ..fun, ...)))
   mc_begin(..x, ..options)
   .Call(ffi_task_state_begins)
   ..fun <- own_copy(..fun)
-  mc_run(..silent, try(..do(..x$x, ..fun, ...), silent = TRUE))
+  mc_run(..silent, mc_try(..do(..x$x, ..fun, ...)))
+}
+
+# In the session, for cluster_replay(). Options and random numbers are afterwards as they were.
+mc_replay <- function(x, options, code) {
+  kind <- RNGkind()
+  seed <- session_seed()
+  x$affinity <- NULL
+  old <- mc_begin(x, options)
+  on.exit({
+    options(old)
+    suppressWarnings(do.call(RNGkind, as.list(kind)))
+    put_session_seed(seed)
+  })
+  code
+}
+
+# An error ends the task by one that has what try() makes of it.
+mc_try <- function(code) {
+  failed <- function(e) {
+    text <- message_of(e, 1e6)
+    fields <- list(message = text, call = NULL, value = try(stop(e), silent = TRUE))
+    stop(structure(fields, class = c("clutch_tried", "error", "condition")))
+  }
+  tryCatch(user_code(code), error = failed)
 }
 
 mc_core <- function(..x, ..fun, ...) lapply(X = ..x, FUN = ..fun, ...)
@@ -83,13 +109,15 @@ call_piece <- function(l, i, FUN, ...) FUN(l[[i]], ...)
 
 of_row <- function(row, FUN, MoreArgs) .mapply(FUN, row, MoreArgs)
 
+# The value: the options that were changed, as they were.
 mc_begin <- function(x, options) {
   now <- options()
   changed <- !vapply(names(options), function(name) identical(now[[name]], options[[name]]), NA)
-  options(options[changed])
+  old <- options(options[changed])
   if (!is.null(x$affinity)) parallel::mcaffinity(x$affinity)
   suppressWarnings(do.call(RNGkind, as.list(x$seed$kind))) # the session was warned
   put_session_seed(x$seed$state)
+  old
 }
 
 mc_run <- function(silent, code) {
@@ -112,6 +140,7 @@ is_delivered <- function(answer) !inherits(answer, "clutch_task_died")
 delivered <- function(answer) {
   if (!inherits(answer, "clutch_task_error")) return(answer[[1L]])
   if (!is_delivered(answer)) return(NULL)
+  if (inherits(answer$parent, "clutch_tried")) return(answer$parent$value)
   text <- paste0("Error : ", conditionMessage(answer), "\n")
   structure(text, class = "try-error", condition = answer)
 }

@@ -26,6 +26,24 @@ message_of <- function(cond, most = 8000L) {
   sprintf("%s... (%d characters)", substr(text, 1L, most), n)
 }
 
+# The message of what has led to an error.
+cause_text <- function(e) {
+  if (!is.null(e)) message_of(if (is.null(e$parent)) e else e$parent)
+}
+
+# A condition, and those that have led to it.
+chain_of <- function(e) {
+  chain <- list()
+  while (inherits(e, "condition") && is.list(e) && length(chain) < 100L) {
+    chain <- c(chain, list(e))
+    e <- e$parent
+  }
+  chain
+}
+
+# user_code() of node-tasks.R, as code that is evaluated elsewhere names it.
+USER_CODE <- call(":::", quote(clutch), quote(user_code))
+
 # `where`: in the fork server, or on a node.
 preload_error <- function(why, where) {
   text <- sprintf("the expression of `preload` failed %s: %s; nothing was left running", where, why)

@@ -15,8 +15,8 @@
 #'   Elements that take longer than `.timeout` leave one, too, if they could be interrupted. Nodes
 #'   of the session's own cluster, see [own-cluster], stay for half an hour when there are copies.
 #'
-#'   Errors that are handled on the node leave none, such as those in [mclapply()] and in futures,
-#'   whose own code catches them; nor does recursion without end, for which R calls no handlers.
+#'   Errors of [mclapply()] and of futures of `plan(clutch)` leave one, too. Errors that are handled
+#'   on the node leave none; nor does recursion without end, for which R calls no handlers.
 #'
 #'   On other hosts the copy is asked by way of its node, when that is at no task.
 #'
@@ -92,8 +92,4 @@ copy_to_debug <- function(at) {
   }
   throw("gone", paste("no copy of the failed element's node was kept: see ?cluster_debug, and",
                       "cluster_replay() to run it again here"))
-}
-
-cause_text <- function(e) {
-  if (!is.null(e)) message_of(if (is.null(e$parent)) e else e$parent)
 }

@@ -22,8 +22,12 @@
 #'   again, by `cluster_replay()`, as long as its cluster is known. Else keep the error:
 #'   `e <- tryCatch(cluster_map(...), error = identity)`.
 #' @param e What has failed: the error, of class `clutch_task_error`, or one that has it as
-#'   `parent`; a task of [cluster_submit()]; or number of an element of the map that has failed
-#'   last, also of one that has not failed. `NULL`: the first element that has failed there.
+#'   `parent`; a task of [cluster_submit()]; what [mclapply()] has in place of a value, where all
+#'   that its core was given runs again; the error of a future of `plan(clutch)`; or number of an
+#'   element of the map that has failed last, also of one that has not failed. `NULL`: the first
+#'   element that has failed there. An error of `mclapply()` or of a future is known by its message,
+#'   and only until something else has failed; that of a future only where copies are kept, see
+#'   [cluster_debug()].
 #' @param globals `"then"` or `"now"`: whether the variables of the workspace have the values that
 #'   they had in the map, or those that they have now. `"now"` tries a function that was mended.
 #' @return The value of the call, if it does not fail this time. Its error is that of the function.
@@ -59,9 +63,16 @@ cluster_replay <- function(e = NULL, globals = c("then", "now")) {
 # of its node and the error, if known; whether any failed element will do.
 failure_of <- function(e) {
   if (is.null(e) || is.numeric(e)) return(last_failure(e))
+  is_value <- inherits(e, "try-error")
+  if (is_value) e <- attr(e, "condition")
   if (inherits(e, "clutch_task")) e <- error_of_task(e)
   failure <- NULL
   for (cause in chain_of(e)) if (is.null(failure)) failure <- cause$failure
+  if (is.null(failure)) {
+    known <- failure_by_text(e)
+    if (!is.null(known)) return(known)
+    if (is_value) last_failure(NULL) # says why it is not known, if it is gone
+  }
   if (!inherits(failure, "clutch_failure"))
     has_to_be("`e`", "an error of an element or task, a task, or the number of an element")
   work <- .Call(ffi_weak_value, failure$work)
@@ -73,14 +84,16 @@ failure_of <- function(e) {
   list(work = work, element = failure$element, copy = copy, error = e, is_any = FALSE)
 }
 
-# A condition, and those that have led to it.
-chain_of <- function(e) {
-  chain <- list()
-  while (inherits(e, "condition") && is.list(e) && length(chain) < 100L) {
-    chain <- c(chain, list(e))
-    e <- e$parent
-  }
-  chain
+# The value of mclapply() that stands for an error, and the error of a future, have nothing of ours.
+# By its message the element of the last failure is known; NULL: it is none of that.
+failure_by_text <- function(e) {
+  work <- the$failed
+  if (!is.null(work) && !is.numeric(work)) work <- .Call(ffi_weak_value, work)
+  if (!is.environment(work)) return(NULL)
+  known <- match(vapply(chain_of(e), message_of, ""), work$texts)
+  if (all(is.na(known))) return(NULL)
+  element <- names(work$texts)[[known[!is.na(known)][[1L]]]]
+  list(work = work, element = as.numeric(element), error = e, is_any = FALSE)
 }
 
 error_of_task <- function(task) {

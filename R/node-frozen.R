@@ -120,14 +120,28 @@ frozen_main <- function(key, text, place, to) {
   }
 }
 
-# The frames of the map's function and what it calls, up to number `to`: list(calls, envs). The
+# The frames of the user's function and what it calls, up to number `to`: list(calls, envs). The
 # innermost is that which has called stop() or the like.
 frozen_frames <- function(to) {
-  calls <- sys.calls()[seq_len(to)]
-  is_map <- vapply(calls, function(call) identical(call[[1L]], quote(FUN)), NA)
-  first <- if (any(is_map)) which.max(is_map) else 1L
-  while (to > first && is_signalling(calls[[to]], sys.function(to))) to <- to - 1L
+  calls <- sys.calls()
+  while (to > 1L && is_signalling(calls[[to]], sys.function(to))) to <- to - 1L
+  first <- first_of_user(calls[seq_len(to)])
+  if (first > to) first <- to <- sys.parents()[[first - 2L]] # the expression itself: where it is
   list(calls = calls[first:to], envs = sys.frames()[first:to])
+}
+
+# The value tells which of the calls on a node is that of the user's function. In mclapply() a
+# function of ours is that of the map; within user_code() it calls the user's. A future has an
+# expression in place of a function: the number is that of its first call, which may be one more
+# than there are.
+first_of_user <- function(calls) {
+  calls_to <- function(f) vapply(calls, function(call) identical(call[[1L]], f), NA)
+  future <- calls_to(USER_CODE)
+  if (any(future)) return(which.max(future) + 2L)
+  is_map <- calls_to(quote(FUN))
+  ours <- calls_to(quote(user_code))
+  if (any(ours)) is_map[seq_len(which.max(ours))] <- FALSE
+  if (any(is_map)) which.max(is_map) else 1L
 }
 
 # Functions that signal an error that their caller wants, or are called by such.

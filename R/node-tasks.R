@@ -71,11 +71,16 @@ put_back <- function(name, value) {
 
 on_error <- function(e) {
   if (is.null(.Call(ffi_node_at_task))) return()
+  # the code that calls user_code() tells so of an error that this was called for
+  if (inherits(e, c("clutch_tried", "clutch_future_failed"))) return()
   at <- signalled_in(sys.nframe())
   calls <- sys.calls()[seq_len(at)]
   the_node$calls <- tryCatch(task_calls(calls), error = function(e) NULL)
   freeze(e, at)
 }
+
+# Evaluates the user's code where other code handles its errors, of which this handler hears first.
+user_code <- function(code) withCallingHandlers(code, error = on_error)
 
 # For a calling handler in frame `n`: the number of the frame where its condition was signalled. R
 # puts one between for errors of its own C code and of stop("text").

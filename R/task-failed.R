@@ -17,6 +17,7 @@ MOST_HELD <- 100e6
 #   warn      options(warn =)
 #   copies    of nodes at which elements have failed, see copy_of()
 #   first     number of the first element that has failed
+#   texts     messages of the first errors, and of what has led to them, named by their elements
 # NULL: it was not kept.
 work_of <- function(job) {
   kept <- .Call(ffi_job_kept, job)
@@ -27,7 +28,8 @@ work_of <- function(job) {
   fields <- list(
     fun = kept[[1L]], more = as.list(kept[[2L]]), elements = kept[[4L]],
     globals = as.list(needs$globals), packages = c(needs$attach, kept[[5L]]), load = needs$load,
-    stream = .Call(ffi_job_stream, job), warn = getOption("warn"), copies = NULL, first = NULL
+    stream = .Call(ffi_job_stream, job), warn = getOption("warn"), copies = NULL, first = NULL,
+    texts = character()
   )
   work <- list2env(fields, parent = emptyenv())
   work$size <- .Call(ffi_job_state, job)$message_bytes + size_of_elements(work$elements)
@@ -54,6 +56,10 @@ with_work <- function(e, work, info, copy = NULL) {
   class(failure) <- "clutch_failure"
   e$failure <- failure
   if (is.null(work$first) || e$element < work$first) work$first <- e$element
+  if (length(work$texts) < 100L) {
+    texts <- vapply(chain_of(e), message_of, "")
+    work$texts <- c(work$texts, stats::setNames(texts, rep(e$element, length(texts))))
+  }
   # functions often know the cluster: when nothing else does, it is garbage all the same
   the$failed <- if (work$size <= MOST_HELD) .Call(ffi_weak_new, info, work) else work$size
   e

@@ -18,7 +18,7 @@ most <- c(columns = 100L, file = 500L, fun = 60L)
 environments <- c("the", "the_node")
 
 # Which rooms the files of a room may use, besides their own. A room uses only rooms of the rows
-# above it, so no two need each other.
+# above it, so no two need each other. A line that begins with a space goes on with the row before.
 directions <- "
 base
 machine   base
@@ -51,7 +51,8 @@ trace     base machine task cluster
 view      base socket observer plan event launch hosts task cluster detach trace
 profile   base code plan launch task cluster parallel view
 debug     base socket plan node launch parallel task cluster map
-adapt base machine code journal socket start plan event launch task cluster detach map parallel view
+adapt     base machine code journal socket start plan node event launch task cluster detach map
+          parallel view
 zzz       base code start event launch task parallel adapt
 "
 
@@ -208,7 +209,8 @@ circle_edges <- function(edges) {
 
 # The table as a list: for each room those that it may use.
 read_directions <- function(text) {
-  rows <- strsplit(strsplit(trimws(text), "\n", fixed = TRUE)[[1L]], " +")
+  text <- gsub("\n +", " ", trimws(text))
+  rows <- strsplit(strsplit(text, "\n", fixed = TRUE)[[1L]], " +")
   structure(lapply(rows, `[`, -1L), names = vapply(rows, `[[`, "", 1L))
 }
 

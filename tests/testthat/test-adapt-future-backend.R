@@ -31,6 +31,14 @@ test_that("futures that a journal has are not computed again", {
   }
 })
 
+test_that("a future that fails leaves a copy of its node, which cluster_debug() opens", {
+  for (lib in futures()) {
+    s <- start_script(fixture = "future-debug", lib = lib)
+    expect_done(s, 120)
+    expect_true(ends(s))
+  }
+})
+
 test_that("clutch() is not to be called, and says which future it needs", {
   skip_if_not_installed("future")
   old <- utils::packageVersion("future") < "1.40.0"

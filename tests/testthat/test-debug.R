@@ -172,6 +172,45 @@ test_that("files and connections of the node are not the copy's", {
   expect_identical(cluster_debug(value[[1L]], 1, quote(i)), 1L)
 })
 
+test_that("what fails in mclapply() leaves a copy, and is what package parallel gives", {
+  on.exit(end_own_cluster())
+  local_options(clutch.frozen = 4)
+  g <- function(y) if (y == 4) stop("four is too much") else log(y)
+  f <- function(x) {
+    twice <- 2 * x
+    g(twice)
+  }
+  set.seed(1, kind = "L'Ecuyer-CMRG")
+  on.exit(RNGkind("default"), add = TRUE)
+  seed <- .Random.seed
+  for (prescheduled in c(TRUE, FALSE)) {
+    lap <- function(ns) {
+      suppressWarnings(ns$mclapply(1:3, f, mc.cores = 2, mc.preschedule = prescheduled))
+    }
+    x <- lap(asNamespace("clutch"))
+    expect_identical(x, lap(asNamespace("parallel")))
+    expect_s3_class(x[[2]], "try-error")
+    labels <- cluster_debug(x[[2]])
+    expect_length(labels, 2L)
+    expect_match(labels[[1]], "FUN(X[[i]], ...)", fixed = TRUE)
+    expect_identical(cluster_debug(x[[2]], expr = quote(y)), 4)
+    expect_identical(cluster_debug(frame = 1, expr = quote(c(x, twice))), c(2, 4))
+    # once more, here: an error with the same frames, and the session is as it was
+    before <- list(options(), .Random.seed)
+    e <- expect_error(cluster_replay(x[[2]]), "four is too much")
+    expect_identical(conditionCall(e), conditionCall(attr(x[[2]], "condition")))
+    expect_identical(list(options(), .Random.seed), before)
+    g <- function(y) y
+    expect_identical(cluster_replay(globals = "now"), if (prescheduled) list(4) else 4)
+    g <- function(y) if (y == 4) stop("four is too much") else log(y)
+  }
+  expect_identical(.Random.seed, seed)
+  # values that look like errors are values
+  x <- suppressWarnings(mclapply(1:2, function(i) try(stop("handled ", i), silent = TRUE),
+                                 mc.cores = 2, mc.preschedule = FALSE))
+  expect_match(x[[2]], "handled 2")
+})
+
 test_that("at the prompt: menu, browser, output, errors, Ctrl-C, c, Q", {
   linux_only()
   outside_checks_only()
