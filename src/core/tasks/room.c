@@ -27,7 +27,7 @@ static const uint64_t GONE_AFTER = 50000000; /* ns until the memory of one that 
 static const uint64_t PATIENCE = 1000000000; /* ns that the oldest task waits for other sessions, */
 static const uint64_t COLLECT_PATIENCE = 2000000000; /* and for idle nodes that collect garbage */
 static const uint64_t GROWS_FOR =
-    200000000;                          /* ns after it had more that a node counts as growing */
+    500000000;                          /* ns after it had more that a node counts as growing */
 static const int64_t GROWN = MB;        /* who has so much more grows */
 static const int64_t GARBAGE = 32 * MB; /* so much of an idle node's is worth to be collected */
 
