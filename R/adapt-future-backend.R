@@ -23,6 +23,9 @@
 #' while it runs. The session's options `clutch.timeout`, `clutch.retries` and `clutch.max_memory`
 #' are in force, see [clutch-options].
 #'
+#' The error of a future can be given to [cluster_debug()], which opens the frames in which it was,
+#' where copies of nodes are kept.
+#'
 #' `plan(clutch, journal = path)` records the result of each future in a journal, and takes from it
 #' what is there, also in another session: see [cluster_map()], section *Journal*. A future is known
 #' by its expression, globals, packages, random seed, and by what of its output is captured. Of

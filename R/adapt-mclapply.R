@@ -60,6 +60,9 @@
 #'   core. When a node has died they are `NULL`, and there is a warning, of class `clutch_died`,
 #'   whose element `parent` is the error of [cluster_map()] that tells how.
 #'
+#'   [cluster_debug()] takes such an object of class `"try-error"`, and opens the frames in which
+#'   the error was.
+#'
 #'   Errors of these functions:
 #'   * `clutch_session_only`, with element `name`: what `FUN` uses cannot be sent to another
 #'     process: a connection, or an object of compiled code (an external pointer), as a database
