@@ -26,11 +26,6 @@ message_of <- function(cond, most = 8000L) {
   sprintf("%s... (%d characters)", substr(text, 1L, most), n)
 }
 
-# The message of what has led to an error.
-cause_text <- function(e) {
-  if (!is.null(e)) message_of(if (is.null(e$parent)) e else e$parent)
-}
-
 # A condition, and those that have led to it.
 chain_of <- function(e) {
   chain <- list()

@@ -93,3 +93,7 @@ copy_to_debug <- function(at) {
   throw("gone", paste("no copy of the failed element's node was kept: see ?cluster_debug, and",
                       "cluster_replay() to run it again here"))
 }
+
+cause_text <- function(e) {
+  if (!is.null(e)) message_of(if (is.null(e$parent)) e else e$parent)
+}

@@ -31,7 +31,8 @@ static struct {
   SEXP text, half_done;
 } hook;
 
-/* Returns the value of a call of one of our functions, not protected; NULL: it was an error. */
+/* Returns the value of a call of one of our functions, not protected; R_NilValue: it was an
+ * error. */
 static SEXP ask(SEXP call) {
   Rboolean suspended = R_interrupts_suspended;
   int failed = 0;
