@@ -25,10 +25,12 @@ near_copy <- function(copy) {
   )
 }
 
-# On another host: by way of the copy's node, which has the connection. It does that between tasks.
-# Ctrl-C interrupts that call, and so the node, which passes it on.
+# On another host: by way of the copy's node, or, while that is busy, of another one there, which
+# has the connection. It does that between tasks. Ctrl-C interrupts that call, and so the node,
+# which passes it on.
 far_copy <- function(copy) {
-  node <- node_of_plan(copy$tasks$info, copy$node)
+  is_busy <- isTRUE(copy$is_busy)
+  node <- if (is_busy) idle_node_beside(copy) else node_of_plan(copy$tasks$info, copy$node)
   at <- structure(list(node), class = c("clutch_cluster", "cluster"))
   place <- copy[c("path", "pid")]
   call <- function(what, x = NULL) {
@@ -52,13 +54,26 @@ far_copy <- function(copy) {
   )
 }
 
+idle_node_beside <- function(copy) {
+  is_idle <- function(node) {
+    identical(node$host, copy$host) && .Call(ffi_node_info, node$handle)$state == "idle"
+  }
+  node <- Find(is_idle, nodes_in_plan(copy$tasks$info))
+  if (!is.null(node)) return(node)
+  text <- "the copy of %s is asked by way of another node of its host, and all are busy"
+  throw("gone", sprintf(text, name_of_copy(copy)))
+}
+
 throw_copy_gone <- function(copy) {
   text <- paste("the frozen copy of %s is not there any more: it ends with its node, when memory",
                 "is short, and when later maps have failed elements")
   throw("gone", sprintf(text, name_of_copy(copy)))
 }
 
-name_of_copy <- function(copy) sprintf("element %.0f on node %d", copy$element, copy$node)
+name_of_copy <- function(copy) {
+  on <- sprintf("node %d", copy$node)
+  if (is.na(copy$element)) on else sprintf("element %.0f on %s", copy$element, on)
+}
 
 # Its answer. Ctrl-C interrupts what is evaluated there, and the answer is waited for; a second one
 # within a second ends that, too.

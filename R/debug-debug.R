@@ -1,6 +1,7 @@
-# cluster_debug(): the frames of an element that has failed, seen from the session.
+# cluster_debug(): the frames of an element that has failed, or of a node that is busy, seen from
+# the session.
 
-#' Look into the frames of a failed element
+#' Look into the frames of a failed element, or of a busy node
 #'
 #' Where an element of a map or a task fails, its node forks: the copy keeps all frames and sleeps,
 #' and the node goes on. `cluster_debug()` opens the menu of [utils::recover()] for these frames,
@@ -8,6 +9,15 @@
 #' here; what is plotted is drawn here. `c` or an empty line goes back to the menu, `Q` leaves,
 #' Ctrl-C interrupts what is being evaluated.
 #'
+#' With a task that is running, or with a node that is busy, the same is done now: the node forks,
+#' its work goes on, and the copy shows where it was at that moment. So it can be seen what an
+#' element that takes too long works on.
+#'
+#' @section Busy nodes: A copy is made anew by each call, and ends when it was looked at, whatever
+#'   `options(clutch.frozen = )` says. A node makes it when R there looks for interrupts: within
+#'   milliseconds while R code runs, within 0.06 s in [Sys.sleep()]. Compiled code may not look for
+#'   interrupts; it is waited for 5 seconds. On other hosts a second node there has to be idle: the
+#'   copy is asked by way of that.
 #' @section Which are kept: Copies are made in interactive sessions, and elsewhere with
 #'   `options(clutch.frozen = 4)`: that many on each machine, and the first of each message. `0`:
 #'   none. A later map with failures takes the place of an earlier one. A copy ends with its node
@@ -32,14 +42,16 @@
 #'   of other packages are not there: code that needs them may wait for ever, until Ctrl-C. What
 #'   earlier evaluations in a copy have done is there as long as it lives.
 #' @param e What has failed, as in [cluster_replay()]. An error whose message is that of another
-#'   element that is kept leads to that.
+#'   element that is kept leads to that. Or what is busy: a task of [cluster_submit()] that has not
+#'   ended, or one node, as `cl[2]`.
 #' @param frame `NULL`, or number of a frame, as in the menu; 1 is the map's function.
 #' @param expr `NULL`, or an expression (as by [quote()]) that is evaluated in the frame, by default
 #'   in the innermost.
 #' @return With `expr` its value, and an error of it is an error here. Else, in an interactive
 #'   session, `NULL`, invisibly; elsewhere a character vector with the frames, as in the menu.
-#' @section Errors: `clutch_argument`: nothing has failed, or `e` is no such error, or there is no
-#'   such frame. `clutch_gone`: no copy was made, or it has ended. Both have class `clutch_error`.
+#' @section Errors: `clutch_argument`: nothing has failed, or `e` is no such error, or a task that
+#'   waits, or a node that is idle, or there is no such frame. `clutch_gone`: no copy was made, or
+#'   it has ended. Both have class `clutch_error`.
 #'   ```
 #'   tryCatch(cluster_debug(e), clutch_gone = function(g) cluster_replay(e))
 #'   ```
@@ -56,11 +68,21 @@
 #' e <- tryCatch(cluster_map(cl, c("a", "abcd"), f), error = identity)
 #' cluster_debug(e, frame = 1, expr = quote(x))
 #' cluster_debug(e, expr = quote(y + 1))
+#'
+#' count <- function() {
+#'   n <- 0
+#'   repeat n <- n + 1
+#' }
+#' task <- cluster_submit_call(cl, count)
+#' Sys.sleep(0.1)
+#' cluster_debug(task, 1, quote(n > 0))
+#' cancel(task)
 #' stop_cluster(cl)
 #' options(old)
 #' @export
 cluster_debug <- function(e = NULL, frame = NULL, expr = NULL) {
-  copy <- copy_to_debug(failure_of(e))
+  copy <- copy_of_busy(e)
+  if (is.null(copy)) copy <- copy_to_debug(failure_of(e))
   link <- connect_copy(copy)
   on.exit(link$close())
   labels <- ask_copy(link, list(ask = "frames"))$labels

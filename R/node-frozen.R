@@ -1,5 +1,6 @@
 # Frozen copies of a node: where a task fails the node forks, and the copy keeps all frames of what
-# has failed. It sleeps until the session asks it. src/r/node/frozen.c has the process.
+# has failed. It sleeps until the session asks it. src/r/node/frozen.c has the process. A copy of a
+# node that is busy is made when the session wants it, and ends when the session has done with it.
 #
 # The copies of one fork server are known by folders "frozen/<job>-<text>" in the folder that nodes
 # have in common; `text` stands for the message of the error. In it are the copy's socket, `s`, and
@@ -30,22 +31,49 @@ freeze_now <- function(e, to, wanted) {
   text <- message_of(e, 300L)
   place <- frozen_place(wanted[[3L]], text, wanted[[1L]])
   if (is.null(place)) return(NULL)
+  fork_copy(place, text, to, TRUE)
+}
+
+# `failed`: whether the task at hand is about to fail. NULL: there is no copy.
+fork_copy <- function(place, text, to, failed) {
   path <- file.path(place, "s")
   key <- paste(as.character(.Call(ffi_secret_bytes, 16L)), collapse = "")
-  pid <- .Call(ffi_frozen_fork, path, file.path(place, "out"))
+  pid <- .Call(ffi_frozen_fork, path, file.path(place, "out"), failed)
   if (is.na(pid)) {
     .Call(ffi_remove_folder, place)
     return(NULL)
   }
-  if (pid == 0L) frozen_main(key, text, place, to)
+  if (pid == 0L) frozen_main(key, text, place, to, failed)
   list(path = path, key = key, pid = pid)
+}
+
+# Called by src/r/node/stack.c, once: a function that makes a copy of this node, which is busy, and
+# says where it is: "pid key path"; "": there is none.
+copy_teller <- function(unused) function() copy_while_busy(sys.nframe() - 1L)
+
+copy_while_busy <- function(to) {
+  copy <- tryCatch({
+    # not tempfile(), which draws a random number of the C library
+    place <- file.path(frozen_root(), paste(c(BUSY, .Call(ffi_secret_bytes, 4L)), collapse = "-"))
+    dir.create(place, mode = "0700")
+    fork_copy(place, "busy", to, FALSE)
+  }, error = function(e) NULL)
+  if (is.null(copy)) "" else paste(copy$pid, copy$key, copy$path)
+}
+
+# How the folders of such copies begin.
+BUSY <- "busy"
+
+frozen_root <- function() {
+  root <- .Call(ffi_frozen_folder)
+  root <- file.path(if (nzchar(root)) root else tempdir(), "frozen")
+  dir.create(root, showWarnings = FALSE, mode = "0700")
+  root
 }
 
 # A new folder for this message; NULL: there is one already, or there are as many as are wanted.
 frozen_place <- function(job, text, most) {
-  root <- .Call(ffi_frozen_folder)
-  root <- file.path(if (nzchar(root)) root else tempdir(), "frozen")
-  dir.create(root, showWarnings = FALSE, mode = "0700")
+  root <- frozen_root()
   begin <- sprintf("%.0f-", job)
   mine <- paste0(begin, short_hash(text))
   there <- list.files(root)
@@ -53,6 +81,7 @@ frozen_place <- function(job, text, most) {
   path <- file.path(root, mine)
   if (!dir.create(path, showWarnings = FALSE, mode = "0700")) return(NULL)
   there <- list.files(root, full.names = TRUE) # another node may have been as quick
+  there <- there[!startsWith(basename(there), BUSY)]
   excess <- length(there) - most
   if (excess <= 0) return(path)
   old <- there[!startsWith(basename(there), begin)]
@@ -102,7 +131,7 @@ pass_to_copy <- function(copy, what, x = NULL) {
 # ---- in the copy ----
 
 # Does not return.
-frozen_main <- function(key, text, place, to) {
+frozen_main <- function(key, text, place, to, failed) {
   on.exit(.Call(ffi_observer_end))
   the_node$copy <- new.env()
   the_node$copy$out <- file.path(place, "out")
@@ -117,7 +146,13 @@ frozen_main <- function(key, text, place, to) {
     socket <- .Call(ffi_socket_adopt, .Call(ffi_frozen_next), 1e6)
     tryCatch(frozen_serve(socket, key, text, frames), error = function(e) NULL)
     try(close(socket), silent = TRUE)
+    if (!failed) end_copy(place)
   }
+}
+
+end_copy <- function(place) {
+  .Call(ffi_remove_folder, place)
+  .Call(ffi_observer_end)
 }
 
 # The frames of the user's function and what it calls, up to number `to`: list(calls, envs). The
@@ -125,7 +160,7 @@ frozen_main <- function(key, text, place, to) {
 frozen_frames <- function(to) {
   calls <- sys.calls()
   while (to > 1L && is_signalling(calls[[to]], sys.function(to))) to <- to - 1L
-  first <- first_of_user(calls[seq_len(to)])
+  first <- max(first_of_user(calls[seq_len(to)]), loop_frame(calls) + 1L)
   if (first > to) first <- to <- sys.parents()[[first - 2L]] # the expression itself: where it is
   list(calls = calls[first:to], envs = sys.frames()[first:to])
 }

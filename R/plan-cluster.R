@@ -133,3 +133,9 @@ node_of_plan <- function(info, rank) {
   node <- list(handle = info$handles[[rank]], host = info$hosts[[rank]], rank = rank, info = info)
   structure(node, class = "clutch_node")
 }
+
+# All its nodes that are there, as objects.
+nodes_in_plan <- function(info) {
+  is_there <- !vapply(handles_now(info), is.null, NA)
+  lapply(which(is_there), function(rank) node_of_plan(info, rank))
+}

@@ -91,6 +91,37 @@ TEST(a_long_text_is_cut) {
   CHECK_INT_EQ(sizeof(clu_stack), 8192);
 }
 
+/* A question for calls only is no reason for a copy, and takes none away. */
+TEST(a_copy_is_made_for_who_wants_one) {
+  char where[CLU_COPY_TEXT + 10];
+  clu_stack got;
+  uint32_t copy, again;
+  fresh();
+  clu_stack_ask(&word);
+  CHECK_INT_EQ(clu_stack_copy_wanted(&word), 0);
+  copy = clu_stack_ask_copy(&word);
+  CHECK_INT_EQ(clu_stack_copy_wanted(&word), copy);
+  tell(clu_stack_question(&word), 1, "f()"); /* the answer to both */
+  CHECK_INT_EQ(clu_stack_question(&word), 0);
+  CHECK(!clu_stack_is_copied(&word, copy));
+  clu_stack_tell_copy(&word, &stack, copy, "12 key /a/path");
+  CHECK(clu_stack_is_copied(&word, copy));
+  CHECK_INT_EQ(clu_stack_copy_wanted(&word), 0);
+  tell(clu_stack_ask(&word), 1, "g()");
+  REQUIRE(clu_stack_read(&word, &stack, &got) == 1);
+  CHECK_STR_EQ(got.copy, "12 key /a/path");
+  CHECK_MEM_EQ(got.text, "g()", 3);
+  again = clu_stack_ask_copy(&word);
+  CHECK(again != copy);
+  CHECK(!clu_stack_is_copied(&word, again));
+  memset(where, 'x', sizeof where); /* what has no room is none */
+  where[sizeof where - 1] = 0;
+  clu_stack_tell_copy(&word, &stack, again, where);
+  tell(clu_stack_question(&word), 1, "g()");
+  REQUIRE(clu_stack_read(&word, &stack, &got) == 1);
+  CHECK_STR_EQ(got.copy, "");
+}
+
 /* User's code may have written to that memory, or the node has died while it wrote. */
 TEST(what_makes_no_sense_is_not_read) {
   clu_stack got;
@@ -116,12 +147,14 @@ TEST(a_new_node_in_the_slot_has_told_nothing) {
   CHECK(clu_shared_stack(s, CLU_STACKS) == NULL);
   CHECK(clu_shared_stack(s, -1) == NULL);
   REQUIRE(clu_shared_stack(s, CLU_STACKS - 1) != NULL);
+  clu_stack_ask_copy(&s->stack_word[3]);
   clu_stack_tell(&s->stack_word[3], clu_shared_stack(s, 3), clu_stack_ask(&s->stack_word[3]), 1, 0,
                  "f()", 3);
   CHECK_INT_EQ(clu_stack_read(&s->stack_word[3], clu_shared_stack(s, 3), &got), 1);
   clu_shared_reset(s, 3);
   CHECK_INT_EQ(clu_stack_read(&s->stack_word[3], clu_shared_stack(s, 3), &got), 0);
   CHECK_INT_EQ(clu_stack_question(&s->stack_word[3]), 0);
+  CHECK_INT_EQ(clu_stack_copy_wanted(&s->stack_word[3]), 0);
   s->has_rings = 0;
   CHECK(clu_shared_stack(s, 3) == NULL);
   clu_os_shared_free(s, sizeof *s);

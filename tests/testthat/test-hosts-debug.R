@@ -24,3 +24,34 @@ test_that("frames on another host are seen by way of the node", {
   expect_error(cluster_replay(e), Sys.info()[["nodename"]], fixed = TRUE)
   expect_identical(cluster_map_int(cl, 1:4, function(i) i), 1:4)
 })
+
+test_that("a busy node on another host is seen by way of one that is idle", {
+  there <- hosts_or_skip(c("alpha", "beta"))
+  on.exit(stop_hosts(there))
+  cl <- make_cluster(hosts(c("alpha", "beta"), 2, ssh = c("ssh", "-F", there$config)))
+  on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
+  file <- file.path(there$folder, "go-on")
+  wait <- function(file) {
+    n <- 0
+    while (!file.exists(file)) n <- n + 1
+    "seen"
+  }
+  environment(wait) <- globalenv()
+  task <- cluster_submit_call(cl, wait, list(file))
+  begun <- function(n) {
+    expect_true(eventually(sum(lengths(cluster_stacks(cl)$stack) > 0L) == n))
+  }
+  begun(1L)
+  labels <- cluster_debug(task)
+  expect_match(labels[[1L]], "FUN")
+  at <- which(grepl("FUN", labels))[[1L]]
+  n <- cluster_debug(task, at, quote(n))
+  expect_true(eventually(cluster_debug(task, at, quote(n)) > n))
+  expect_identical(cluster_debug(task, at, quote(Sys.info()[["nodename"]])),
+                   cluster_status(cl)$host[cluster_status(cl)$state == "busy"])
+  others <- lapply(1:3, function(i) cluster_submit_call(cl, wait, list(file)))
+  begun(4L)
+  expect_error(cluster_debug(task), "all are busy", class = "clutch_gone")
+  file.create(file)
+  expect_identical(lapply(c(list(task), others), collect), rep(list("seen"), 4))
+})

@@ -13,6 +13,7 @@ typedef struct clu_far_stack {
   clu_stack_word word;
   clu_stack stack;
   uint32_t question; /* the number there of the last question */
+  uint32_t copy;     /* and of the last copy; 0: none */
   int asking;        /* so many were not answered yet */
   uint64_t looked;   /* when the server was asked last */
 } clu_far_stack;

@@ -3,6 +3,7 @@
  * it has not begun is taken back by the server, and its small results are sent by the proxy there.
  * Its channel passes descriptors, for it ends in the link process of this host (core/link). */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/node/fork-private.h"
 #include "core/node/transports.h"
@@ -38,14 +39,24 @@ static clu_stack_word *host_stack(clu_node *nd, clu_stack **stack) {
   return &f->far->word;
 }
 
-static void host_ask_stack(clu_node *nd, int asks) {
+static void host_ask_stack(clu_node *nd, enum clu_stack_wish what) {
   clu_fork_node *f = (clu_fork_node *)nd;
-  unsigned char body = asks ? 1 : 0;
+  unsigned char body = (unsigned char)what;
   uint64_t now = clu_os_now();
-  if (!f->far || (!asks && now - f->far->looked < LOOK_EVERY)) return;
+  if (!f->far || (what == CLU_STACK_LAST && now - f->far->looked < LOOK_EVERY)) return;
   f->far->looked = now;
   if (clu_server_send(f->server, CLU_K_STACK, nd->id, &body, 1, CLU_NO_FD) == CLU_OK)
-    f->far->asking += asks;
+    f->far->asking += what != CLU_STACK_LAST;
+}
+
+/* The last copy that was asked for was made, or could not be. */
+static void host_told_copy(clu_far_stack *far, const unsigned char *p) {
+  uint32_t copy = clu_stack_copy_wanted(&far->word);
+  char where[CLU_COPY_TEXT + 1] = {0};
+  if (clu_get32(p)) far->copy = clu_get32(p);
+  if (!copy || far->asking > 0 || !far->copy || clu_get32(p + 4) != far->copy) return;
+  memcpy(where, p + 8, CLU_COPY_TEXT);
+  clu_stack_tell_copy(&far->word, &far->stack, copy, where);
 }
 
 /* All that it has told after the last question is the answer to that; else it was told before. */
@@ -55,7 +66,8 @@ static void host_told(clu_node *nd, const clu_blob *answer) {
   uint32_t told, asked;
   uint64_t now = clu_os_now(), ago;
   int is_current;
-  if (!far || answer->size < 24 || answer->size > 24 + CLU_STACK_TEXT) return;
+  if (!far || answer->size < CLU_STACK_HEAD || answer->size > CLU_STACK_HEAD + CLU_STACK_TEXT)
+    return;
   told = clu_get32(p + 4);
   ago = clu_get64(p + 16);
   if (clu_get32(p) != 0) {
@@ -66,7 +78,9 @@ static void host_told(clu_node *nd, const clu_blob *answer) {
   is_current = far->asking == 0 && (int32_t)(told - far->question) >= 0;
   asked = atomic_load(&far->word.asked);
   clu_stack_tell(&far->word, &far->stack, is_current ? asked : asked - 1, clu_get64(p + 8),
-                 ago < now ? now - ago : 0, (const char *)p + 24, answer->size - 24);
+                 ago < now ? now - ago : 0, (const char *)p + CLU_STACK_HEAD,
+                 answer->size - CLU_STACK_HEAD);
+  host_told_copy(far, p + 24);
 }
 
 static const clu_transport transport = {

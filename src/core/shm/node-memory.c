@@ -36,6 +36,8 @@ void clu_shared_reset(clu_shared *s, int slot) {
   /* what is in the stack itself counts for nothing then */
   atomic_store(&s->stack_word[slot].asked, 0);
   atomic_store(&s->stack_word[slot].told, 0);
+  atomic_store(&s->stack_word[slot].copies_asked, 0);
+  atomic_store(&s->stack_word[slot].copies_told, 0);
 }
 
 clu_ring *clu_shared_ring(clu_shared *s, int slot) {

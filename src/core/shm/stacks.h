@@ -9,6 +9,10 @@
  * is sent a signal, and no system call of the node is disturbed. A node in compiled code that does
  * not look for interrupts does not answer; what it has answered last is still there.
  *
+ * Who asks may want a copy of the node, too, which keeps its frames (r/node/frozen.c). That is
+ * counted apart, before the question. The node writes its calls, makes the copy, and writes where
+ * that listens. This stays until the next copy.
+ *
  * A stack is one writer's (the node). Readers find out whether it was written meanwhile, and read
  * again. The writer runs user's code and may have written anything: what is read is checked. No
  * function blocks.
@@ -23,12 +27,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLU_STACK_TEXT 8144u /* bytes of text in one */
+#define CLU_STACK_TEXT 7984u /* bytes of text in one */
+#define CLU_COPY_TEXT 176u   /* and of what says where a copy listens */
+
+/* Bytes before the text in an answer of a fork server (STACK). */
+#define CLU_STACK_HEAD (32u + CLU_COPY_TEXT)
 
 /* Each slot has one. */
 typedef struct clu_stack_word {
-  _Atomic uint32_t asked; /* questions so far; those who ask add to it */
-  _Atomic uint32_t told;  /* the last that was answered; the node's. 0: none */
+  _Atomic uint32_t asked;                     /* questions so far; those who ask add to it */
+  _Atomic uint32_t told;                      /* the last that was answered; the node's. 0: none */
+  _Atomic uint32_t copies_asked, copies_told; /* the same of copies */
 } clu_stack_word;
 
 typedef struct clu_stack {
@@ -36,7 +45,7 @@ typedef struct clu_stack {
   uint64_t seq;             /* the request or task at hand; 0: another thing */
   uint64_t taken;           /* when this was written */
   uint32_t size, told;
-  uint64_t reserved[2];
+  char copy[CLU_COPY_TEXT];  /* of the last copy, ends with 0; "": it could not be made */
   char text[CLU_STACK_TEXT]; /* a line a call, the innermost last; UTF-8 */
 } clu_stack;
 
@@ -44,6 +53,11 @@ typedef struct clu_stack {
 uint32_t clu_stack_ask(clu_stack_word *w);
 /* Tells whether it was answered, or a later one. */
 int clu_stack_is_told(const clu_stack_word *w, uint32_t question);
+
+/* Asks for a copy as well. The number of the copy. */
+uint32_t clu_stack_ask_copy(clu_stack_word *w);
+/* Tells whether that was made, or a later one, or could not be. */
+int clu_stack_is_copied(const clu_stack_word *w, uint32_t copy);
 
 /* The node's: whether somebody has asked since it has answered last: the number, or 0. */
 static inline uint32_t clu_stack_question(const clu_stack_word *w) {
@@ -53,6 +67,15 @@ static inline uint32_t clu_stack_question(const clu_stack_word *w) {
 /* The node's: answers. What does not fit of the text is left out. */
 void clu_stack_tell(clu_stack_word *w, clu_stack *s, uint32_t question, uint64_t seq, uint64_t now,
                     const char *text, size_t n);
+
+/* The node's: the number of the copy that is wanted, or 0. */
+static inline uint32_t clu_stack_copy_wanted(const clu_stack_word *w) {
+  uint32_t asked = atomic_load_explicit(&w->copies_asked, memory_order_relaxed);
+  return asked == atomic_load_explicit(&w->copies_told, memory_order_relaxed) ? 0 : asked;
+}
+/* The node's: where copy `copy` listens, "": there is none. Comes after the answer to a question.
+ */
+void clu_stack_tell_copy(clu_stack_word *w, clu_stack *s, uint32_t copy, const char *where);
 
 /* Reads what the node has told last: 1, and a copy that belongs to one answer; 0: nothing, or it is
  * being written all the time. */

@@ -147,23 +147,27 @@ static void take_back(clu_supervisor *sv, const clu_sv_node *nd, uint64_t end) {
 }
 
 /* What a node has told of its calls goes to a session that has not mapped this memory. */
-static void tell_of_stack(clu_supervisor *sv, const clu_sv_node *nd, int asks) {
+static void tell_of_stack(clu_supervisor *sv, const clu_sv_node *nd, int wish) {
   static clu_stack got;
-  static unsigned char body[24 + CLU_STACK_TEXT];
+  static unsigned char body[CLU_STACK_HEAD + CLU_STACK_TEXT];
   clu_stack_word *w = clu_shared_stack_word(sv->shared, nd->slot);
   const clu_stack *s = clu_shared_stack(sv->shared, nd->slot);
   uint64_t now = clu_os_now();
   if (!s) return;
-  memset(body, 0, 24);
-  if (asks) clu_put32(body, clu_stack_ask(w));
+  memset(body, 0, CLU_STACK_HEAD);
+  if (wish == CLU_STACK_COPY) clu_put32(body + 24, clu_stack_ask_copy(w));
+  if (wish == CLU_STACK_CALLS) clu_stack_ask(w);
+  if (wish != CLU_STACK_LAST) clu_put32(body, atomic_load(&w->asked));
+  clu_put32(body + 28, atomic_load(&w->copies_told)); /* before what it has told of that is read */
   got.size = 0;
   if (clu_stack_read(w, s, &got)) {
     clu_put32(body + 4, got.told);
     clu_put64(body + 8, got.seq);
     clu_put64(body + 16, now > got.taken ? now - got.taken : 0);
-    memcpy(body + 24, got.text, got.size);
+    memcpy(body + 32, got.copy, CLU_COPY_TEXT);
+    memcpy(body + CLU_STACK_HEAD, got.text, got.size);
   }
-  clu_supervisor_answer(sv, CLU_K_STACK, nd->id, body, 24 + got.size);
+  clu_supervisor_answer(sv, CLU_K_STACK, nd->id, body, CLU_STACK_HEAD + got.size);
 }
 
 /* A message about one node. The node may have ended meanwhile: then it is ignored. */
@@ -182,7 +186,7 @@ static void handle_for_node(clu_supervisor *sv, const clu_msg *m) {
   } else if (m->kind == CLU_K_TAKE_BACK) {
     if (nd && size == 8) take_back(sv, nd, clu_get64(m->body->data));
   } else if (m->kind == CLU_K_STACK) {
-    if (nd && size == 1) tell_of_stack(sv, nd, m->body->data[0] == 1);
+    if (nd && size == 1) tell_of_stack(sv, nd, m->body->data[0]);
   }
 }
 

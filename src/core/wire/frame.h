@@ -106,10 +106,11 @@ enum clu_kind {
                       not begun any more. To one of another host */
   CLU_K_TAKEN,     /* seq: the node. u64 the first of these */
   /* between session and fork server */
-  CLU_K_STACK, /* seq: the node. u8 1: it is asked for its calls (core/shm/stacks.h); 0: what has it
-                  told? The answer, by the same seq: u32 number of the question, if it was asked,
-                  else 0; u32 number of what it has told last, 0: nothing; u64 number of its task
-                  then; u64 how many ns ago; then the text */
+  CLU_K_STACK, /* seq: the node. u8 enum clu_stack_wish (core/shm/stacks.h). The answer, by the same
+                  seq: u32 number of the question, if it was asked, else 0; u32 number of what it
+                  has told last, 0: nothing; u64 number of its task then; u64 how many ns ago; u32
+                  number of the copy, if one was asked for, else 0; u32 number of the last that was
+                  made; where it listens, CLU_COPY_TEXT bytes; then the text */
   /* session to fork server */
   CLU_K_HOLD, /* seq: the node. u8 1: its process group is stopped; 0: it goes on */
   /* session to node */
@@ -117,6 +118,10 @@ enum clu_kind {
   CLU_K_GIVEN,   /* seq: the job, whose JOB message came before. A value of another task */
   CLU_K_AFTER_LAST
 };
+
+/* A question to a node that is busy: for what it has told last; its calls now; a copy of it, too.
+ */
+enum clu_stack_wish { CLU_STACK_LAST, CLU_STACK_CALLS, CLU_STACK_COPY };
 
 /* How a fork server starts a node, and what the node does. */
 enum clu_start_kind {

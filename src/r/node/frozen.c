@@ -1,5 +1,6 @@
-/* Frozen copies: where a task has failed, and its frames are still there, the node forks. The copy
- * sleeps with all frames until its session asks it (R/node-frozen.R); the node goes on.
+/* Frozen copies: where a task has failed, and its frames are still there, the node forks; or while
+ * it is busy, and somebody wants to see its frames. The copy sleeps with all frames until its
+ * session asks it (R/node-frozen.R); the node goes on.
  *
  * The copy has nothing of the node's: its descriptors lead nowhere (clu_os_leave_files()), and the
  * channel is closed. It ends with the node, however that ends, see clu_os_follow_parent() and
@@ -108,7 +109,7 @@ SEXP ffi_frozen_folder(void) {
 }
 
 /* In the child. */
-static void become_copy(clu_pid node, clu_fd listener, clu_fd out) {
+static void become_copy(clu_pid node, clu_fd listener, clu_fd out, int is_failed) {
   frozen.listener = listener;
   frozen.n = 0;
   frozen.pending = 0;
@@ -116,44 +117,48 @@ static void become_copy(clu_pid node, clu_fd listener, clu_fd out) {
   clu_me.running = 0;
   clu_me.seq = 0;
   clu_me.task = CLU_TASK_NONE;
+  clu_stack_in_copy();
+  R_interrupts_suspended = FALSE;
   if (clu_os_follow_parent(node, 1) == CLU_DEAD) clu_os_end_self();
   clu_os_redirect_output(out, out);
   clu_os_leave_files(listener);
-  clu_os_set_title("clutch: failed element");
+  clu_os_set_title(is_failed ? "clutch: failed element" : "clutch: copy of a busy node");
 }
 
-/* Forks a copy that listens at `path`, and whose output goes to the file `output`. In the node its
+/* Forks a copy that listens at `path`, and whose output goes to the file `output`. `failed`: TRUE:
+ * of the task at hand, which is about to fail with it; FALSE: the task goes on. In the node its
  * process id; 0 in the copy, when somebody asks for the first time; NA: there is none. */
-SEXP ffi_frozen_fork(SEXP path, SEXP output) {
+SEXP ffi_frozen_fork(SEXP path, SEXP output, SEXP failed) {
   const char *at = CHAR(STRING_ELT(path, 0));
   clu_listen how = {4, 0, 0};
   clu_addr addr;
   clu_fd listener = CLU_NO_FD, out = CLU_NO_FD;
   clu_pid pid = 0, node = clu_os_getpid();
-  int granted, rc;
+  int granted, rc, is_failed = Rf_asLogical(failed) == TRUE;
   clu_frozen_reap();
   if (frozen.n == MOST_COPIES || strlen(at) >= sizeof frozen.path || memory_is_short())
     return Rf_ScalarInteger(NA_INTEGER);
   if (clu_os_addr_path(at, &addr, NULL) != CLU_OK ||
       clu_os_listen(&addr, &how, &listener, &granted, NULL) != CLU_OK)
     return Rf_ScalarInteger(NA_INTEGER);
-  strcpy(frozen.path, at);
   rc = clu_os_open_append(CHAR(STRING_ELT(output, 0)), &out, NULL);
   if (rc == CLU_OK) {
     fflush(NULL);
     rc = clu_os_fork(&pid, NULL);
   }
   if (rc == CLU_OK && pid == 0) {
-    become_copy(node, listener, out);
+    strcpy(frozen.path, at);
+    become_copy(node, listener, out, is_failed);
     return Rf_ScalarInteger(0);
   }
   clu_os_close(listener);
   if (out != CLU_NO_FD) clu_os_close(out);
-  if (rc != CLU_OK) {
-    remove_place();
-    return Rf_ScalarInteger(NA_INTEGER);
+  if (rc != CLU_OK) return Rf_ScalarInteger(NA_INTEGER); /* the folder goes, see fork_copy() */
+  frozen.pids[frozen.n++] = pid;
+  if (is_failed) {
+    strcpy(frozen.path, at);
+    frozen.pending = pid;
   }
-  frozen.pids[frozen.n++] = frozen.pending = pid;
   return Rf_ScalarInteger((int)pid);
 }
 

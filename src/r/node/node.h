@@ -5,7 +5,7 @@
  * (how a node comes to be), relay (output and conditions of tasks), job-state (what tasks may
  * change of R), warm-up (what a fork server does once for its nodes), fresh (the workspace of a
  * task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and their workspace),
- * frozen (copies of the node that keep what has failed), node-tasks, node-loop; observed-stacks,
+ * frozen (copies of the node that keep its frames), node-tasks, node-loop; observed-stacks,
  * observed-values, observer. fork-server-main uses that and node-start, join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
@@ -101,6 +101,8 @@ void clu_give_back_now(void);
 void clu_stack_hook(void);
 /* The node has this slot: see there how often it looks. */
 void clu_stack_set_pace(int slot);
+/* This process is a copy of a node now. */
+void clu_stack_in_copy(void);
 /* R is to be interrupted when it looks for interrupts next, unless it is at something that has to
  * end first. For a signal handler. 0: this R has no such hook. */
 int clu_stack_interrupt(void);

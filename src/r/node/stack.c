@@ -1,5 +1,5 @@
-/* Which R calls a node is in, told to whoever asks (core/shm/stacks.h), while its work goes on; and
- * whether an interrupt may end them now.
+/* Which R calls a node is in, told to whoever asks (core/shm/stacks.h), while its work goes on; a
+ * copy of the node, for who wants one; and whether an interrupt may end the calls now.
  *
  * R calls `R_PolledEvents` whenever it looks for interrupts: every thousand evaluations, and often
  * in its own long loops. While R waits for a time or for a socket it looks each R_wait_usec
@@ -26,9 +26,9 @@ enum { WAIT_USEC = 60000, NODES_PER_WAIT = 64 };
 static struct {
   void (*next)(void); /* what R would call */
   int is_there, at_work;
-  /* preserved: calls of the functions that give the calls as text, and tell whether they are at
-   * something that must not be interrupted */
-  SEXP text, half_done;
+  /* preserved: calls of the functions that give the calls as text, make a copy of this process, and
+   * tell whether the calls are at something that must not be interrupted */
+  SEXP text, copy, half_done;
 } hook;
 
 /* Returns the value of a call of one of our functions, not protected; R_NilValue: it was an
@@ -45,11 +45,19 @@ static SEXP ask(SEXP call) {
   return failed ? R_NilValue : x;
 }
 
+/* Nothing may be allocated before the text is copied. */
+static const char *text_of(SEXP call) {
+  SEXP x = ask(call);
+  return TYPEOF(x) == STRSXP && Rf_xlength(x) == 1 ? CHAR(STRING_ELT(x, 0)) : "";
+}
+
+/* The copy never comes back from here, see frozen_main() in R/node-frozen.R. */
+static void tell_copy(uint32_t copy) {
+  clu_stack_tell_copy(clu_me.boot.asked, clu_me.boot.stack, copy, text_of(hook.copy));
+}
+
 static void tell(uint32_t question) {
-  const char *text = "";
-  SEXP x = ask(hook.text);
-  if (TYPEOF(x) == STRSXP && Rf_xlength(x) == 1)
-    text = CHAR(STRING_ELT(x, 0)); /* nothing is allocated before it is copied */
+  const char *text = text_of(hook.text);
   clu_stack_tell(clu_me.boot.asked, clu_me.boot.stack, question, clu_me.seq, clu_os_now(), text,
                  strlen(text));
 }
@@ -67,17 +75,21 @@ static void interrupt(void) {
     R_interrupts_pending = 1;
 }
 
-/* Where more nodes than processors are asked, each computes until the system takes its processor
+/* A wish for a copy is counted before the question that comes with it.
+ *
+ * Where more nodes than processors are asked, each computes until the system takes its processor
  * away, which is 2 to 4 ms later. So who has answered lets the next one on. */
 static void look(void) {
-  uint32_t question;
+  uint32_t question, copy;
   if (clu_me.running) clu_os_heap_ahead(1);
   if (hook.next) hook.next();
   if (clu_me.interrupt_at) interrupt();
   if (!clu_me.boot.stack || !clu_me.running || clu_me.forked) return;
   question = clu_stack_question(clu_me.boot.asked);
   if (!question || hook.at_work || R_interrupts_suspended) return;
+  copy = clu_stack_copy_wanted(clu_me.boot.asked);
   tell(question);
+  if (copy) tell_copy(copy);
   clu_os_yield();
 }
 
@@ -96,6 +108,7 @@ void clu_stack_hook(void) {
   if (hook.is_there) return;
   hook.is_there = 1;
   hook.text = call_of("stack_teller");
+  hook.copy = call_of("copy_teller");
   hook.half_done = call_of("half_done_teller");
   hook.next = R_PolledEvents;
   R_PolledEvents = look;
@@ -107,6 +120,8 @@ void clu_stack_set_pace(int slot) {
     R_wait_usec = WAIT_USEC * (1 + slot / NODES_PER_WAIT);
 }
 
+void clu_stack_in_copy(void) { hook.at_work = 0; }
+
 int clu_stack_interrupt(void) {
   if (hook.is_there) clu_me.interrupt_at = 1;
   return hook.is_there;
@@ -116,6 +131,7 @@ int clu_stack_interrupt(void) {
 
 void clu_stack_hook(void) { (void)look; }
 void clu_stack_set_pace(int slot) { (void)slot; }
+void clu_stack_in_copy(void) {}
 int clu_stack_interrupt(void) { return 0; }
 
 #endif

@@ -11,22 +11,23 @@
 
 /* A list of numbers. Tasks: `left` (not ended), `waiting` (with no node), `answered`; `time`:
  * seconds of one, as measured; bytes of batches and results: `bytes_out`, `bytes_in`;
- * `message_bytes`: of what each node gets once; `failures`. */
+ * `message_bytes`: of what each node gets once; `failures`; `number`: the job's. */
 SEXP ffi_job_state(SEXP job) {
-  static const char *names[] = {"left",     "waiting",       "answered", "time", "bytes_out",
-                                "bytes_in", "message_bytes", "failures", ""};
+  static const char *names[] = {"left",     "waiting",       "answered", "time",   "bytes_out",
+                                "bytes_in", "message_bytes", "failures", "number", ""};
   const clu_task_job *j = clu_job_get(job);
   clu_task_counts c = clu_task_job_counts(j);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  double v[8] = {(double)c.left,
+  double v[9] = {(double)c.left,
                  (double)c.waiting,
                  (double)c.answered,
                  1e-9 * (double)c.time_ns,
                  (double)c.bytes_out,
                  (double)c.bytes_in,
                  (double)clu_task_job_message_weight(j),
-                 (double)c.failures};
-  for (int i = 0; i < 8; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(v[i]));
+                 (double)c.failures,
+                 (double)clu_task_job_number(j)};
+  for (int i = 0; i < 9; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(v[i]));
   UNPROTECT(1);
   return out;
 }

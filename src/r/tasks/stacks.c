@@ -1,4 +1,5 @@
-/* Which calls nodes are in, seen from R: core/shm/stacks.h says how they tell. */
+/* Which calls nodes are in, and copies of them, seen from R: core/shm/stacks.h says how they tell.
+ */
 #include <string.h>
 
 #include "r/tasks/tasks.h"
@@ -106,5 +107,53 @@ SEXP ffi_stacks(SEXP handles, SEXP seconds) {
   for (R_xlen_t i = 0; i < n; i++)
     put_stack(out, i, clu_get_node(VECTOR_ELT(handles, i)), a.questions[i]);
   UNPROTECT(1);
+  return out;
+}
+
+/* ---- a copy of a busy node ---- */
+
+typedef struct copying {
+  SEXP handles;
+  uint32_t copy;
+} copying;
+
+/* Also where it is not busy any more, or has ended. */
+static int is_copied(void *data) {
+  const copying *c = data;
+  clu_node *nd = nth(c->handles, 0);
+  take_results(c->handles);
+  if (!nd || !clu_node_is_open(nd) || !clu_node_busy(nd)) return 1;
+  return clu_node_has_told_copy(nd, c->copy);
+}
+
+/* Asks the node of this handle for a copy of itself, and waits `seconds` at most. c("copy",
+ * "process id, key, path"), or why there is none: "idle": it is at nothing; "unknown": it cannot be
+ * asked; "silent": it has not answered; "refused": it could not. */
+SEXP ffi_node_copy(SEXP handle, SEXP seconds) {
+  static clu_stack s;
+  const char *why = "copy";
+  SEXP handles = PROTECT(Rf_allocVector(VECSXP, 1)), out;
+  uint64_t deadline = clu_in_seconds(seconds);
+  copying c = {handles, 0};
+  clu_node *nd;
+  int has_told;
+  SET_VECTOR_ELT(handles, 0, handle);
+  clu_pump(0, NULL);
+  nd = clu_get_node(handle);
+  if (is_copied(&c) && !clu_node_busy(nd)) why = "idle";
+  if (!strcmp(why, "copy") && !(c.copy = clu_node_ask_copy(nd))) why = "unknown";
+  while (c.copy && !is_copied(&c)) {
+    uint64_t now = clu_os_now();
+    if (now >= deadline) break;
+    clu_wait_for(is_copied, &c, now + LOOK_EVERY < deadline ? now + LOOK_EVERY : deadline, NULL);
+  }
+  nd = clu_get_node(handle);
+  has_told = c.copy && clu_node_is_open(nd) && clu_node_has_told_copy(nd, c.copy);
+  if (c.copy && !has_told) why = clu_node_busy(nd) ? "silent" : "idle";
+  if (has_told && (!clu_node_stack(nd, &s) || !s.copy[0])) why = "refused";
+  out = PROTECT(Rf_allocVector(STRSXP, strcmp(why, "copy") ? 1 : 2));
+  SET_STRING_ELT(out, 0, Rf_mkChar(why));
+  if (!strcmp(why, "copy")) SET_STRING_ELT(out, 1, Rf_mkChar(s.copy));
+  UNPROTECT(2);
   return out;
 }
