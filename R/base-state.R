@@ -39,6 +39,7 @@
 #   actors, actor_number, sees_to_actors, actors_seen    see actor-actor.R
 #   libraries    files of compiled code that have come, by their paths, see code-recipes.R
 #   shell        lines of programs for a shell, by name, see base-shell.R
+#   read_line    in tests: a function in place of readline(), see task-prompt.R
 #   called       what the next map is called, see task-job-label.R
 #   signals, s4, task_is_also see adapt-register.R and adapt-future.R
 the <- new.env(parent = emptyenv())
@@ -90,6 +91,8 @@ forget_parents <- function() {
 #   calls                the stack of the task that has failed
 #   frozen, links, copy  a copy for the task at hand; connections to copies; in a copy: its state.
 #                        See node-frozen.R
+#   browse, debugged     of a task that has called browser(); functions that are debugged for its
+#                        job: see node-browse.R
 #   loop_frame           see node-stack.R
 the_node <- new.env(parent = emptyenv())
 

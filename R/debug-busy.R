@@ -18,7 +18,10 @@ copy_of_task <- function(task) {
   nodes <- nodes_in_plan(task$scheduler$info)
   at <- .Call(ffi_stacks, lapply(nodes, function(node) node$handle), 0)
   k <- which(at$job == number)
-  if (!length(k)) throw("argument", sprintf("%s has not begun", label_of(task)))
+  if (!length(k)) {
+    if (!is.null(outcome(task))) return(NULL) # it has ended meanwhile
+    throw("argument", sprintf("%s has not begun", label_of(task)))
+  }
   copy_of_node(nodes[[k[[1L]]]], task)
 }
 

@@ -138,11 +138,3 @@ ask_without_output <- function(link, request) {
 show_where <- function(labels, k) {
   cat(sprintf("where %d: %s\n", seq_len(k), rev(labels[seq_len(k)])), "\n", sep = "")
 }
-
-line_at_prompt <- function(prompt) {
-  repeat {
-    line <- tryCatch(readline(prompt), interrupt = function(c) NULL)
-    if (!is.null(line)) return(line)
-    cat("\n")
-  }
-}

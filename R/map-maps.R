@@ -64,6 +64,16 @@
 #'   message, warning and other condition while its element goes on, those of one element in their
 #'   order, and nothing else becomes of them. An error in it is an error of the map. Output goes
 #'   where that of the cluster goes.
+#' @section browser() and debug(): Where the session is at a prompt, that of `browser()` in an
+#'   element comes there, and the lines go to the node. So does that of functions of the workspace
+#'   that are debugged, by `debug(.f)` or `debug(g)`. It is R's own browser: `n`, `s`, `f`, `c`,
+#'   `where` and what is evaluated do what they do without a cluster, and the element goes on from
+#'   there. `Q` ends the map. Elements on other nodes go on; those that come to a prompt meanwhile
+#'   wait until the element before has ended. What the element prints and signals is shown at once
+#'   from its first prompt on. Time limits go on. Without a prompt, with `.relay = "none"` or a
+#'   function as `.relay`, on other hosts, and within [capture.output()] and the like, `browser()`
+#'   is skipped, as in any script. A task of [cluster_submit()] waits with its prompt for
+#'   [collect()] or [resolved()].
 #' @section Random numbers: Each element has a stream of its own (L'Ecuyer's generator, see
 #'   [parallel::nextRNGStream()]). Results do not depend on the number of nodes, on the order of the
 #'   work, or on retries. With `.seed = TRUE` the streams follow from the session's generator, that

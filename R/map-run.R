@@ -74,7 +74,7 @@ on_own <- function(elements, f, more, o, env) {
 # the ordinary; NULL: something was before it was begun. No vector has no elements. `code`: what was
 # written for `f`.
 run_plain_map <- function(cl, elements, f, code) {
-  if (interactive() || isNamespaceLoaded("progressr")) return(NULL) # there may be a progress bar
+  if (is_at_prompt() || isNamespaceLoaded("progressr")) return(NULL) # there may be a progress bar
   if (has_other_libraries(cl) || has_other_source(cl) || has_registered()) return(NULL)
   otel <- the$otel
   if (!is.null(otel) && !is.list(otel$tracer_provider) && is_tracing_now()) return(NULL)

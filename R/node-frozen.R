@@ -81,7 +81,7 @@ frozen_place <- function(job, text, most) {
   path <- file.path(root, mine)
   if (!dir.create(path, showWarnings = FALSE, mode = "0700")) return(NULL)
   there <- list.files(root, full.names = TRUE) # another node may have been as quick
-  there <- there[!startsWith(basename(there), BUSY)]
+  there <- there[grepl("^[0-9]", basename(there))]
   excess <- length(there) - most
   if (excess <= 0) return(path)
   old <- there[!startsWith(basename(there), begin)]

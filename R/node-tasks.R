@@ -4,7 +4,7 @@
 
 # The parts of a job's description, see src/core/wire/task-message.h.
 job_parts <- c("fun", "more", "globals", "attach", "load", "order", "packages", "relay", "live",
-               "warn", "fresh", "travel", "frozen", "given")
+               "warn", "fresh", "travel", "wishes", "given")
 
 # Packages are attached, globals are put into the workspace. `x`: the description; NULL: there is
 # none; or a failure to read it. list(problem, before): a condition, or NULL; what node_restore()

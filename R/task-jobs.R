@@ -123,7 +123,7 @@ job_new <- function(t, fun, elements, more, needs, o) {
     warn_on_nodes(),
     if (o$fresh) TRUE,
     on_way$travel,
-    copies_wanted(o$timeout > 0),
+    wishes_of_user(o, fun, needs$globals),
     o$given
   )
   forget_deaths(t)
@@ -142,12 +142,32 @@ job_new <- function(t, fun, elements, more, needs, o) {
   job
 }
 
-# How many copies of nodes that have failed are kept, and whether of elements whose time is up, too:
-# see node-frozen.R. NULL: none. Without a user at a prompt nobody would look at them.
-copies_wanted <- function(has_limit) {
+# How many copies of nodes that have failed are kept, whether of elements whose time is up, too (see
+# node-frozen.R), and whether browser() asks here for lines (node-browse.R). Attribute `debugged`:
+# names of functions that are debugged, "" is that of the map. NULL: nothing of all that. Without a
+# user at a prompt nobody would look.
+wishes_of_user <- function(o, fun, globals) {
+  browses <- is_at_prompt() && o$relay %in% c("ordered", "live")
   most <- getOption("clutch.frozen", if (interactive()) 4 else 0)
   if (!is_number(most, 0)) has_to_be(option_text("clutch.frozen"), "a number, 0 or more")
-  if (most >= 1) as.integer(c(min(most, 1000), has_limit))
+  if (most < 1 && !browses) return(NULL)
+  wishes <- as.integer(c(min(most, 1000), o$timeout > 0, browses))
+  if (browses) attr(wishes, "debugged") <- debugged_among(fun, globals)
+  wishes
+}
+
+# Where no options are given, see src/r/tasks/submit.c.
+wishes_by_default <- function(fun, globals) {
+  wishes_of_user(list(timeout = 0, relay = "ordered"), fun, globals)
+}
+
+is_at_prompt <- function() interactive() || !is.null(the$read_line)
+
+debugged_among <- function(fun, globals) {
+  is_debugged <- function(f) typeof(f) == "closure" && isdebugged(f)
+  names <- names(globals)[vapply(globals, is_debugged, NA)]
+  if (is_debugged(fun)) names <- c("", names)
+  if (length(names)) names
 }
 
 # So many functions that were compiled here are kept. One that is used again is the same object, and

@@ -149,7 +149,7 @@ relay_queue <- function(t, job, bar = NULL) {
     x <- .Call(ffi_job_relay, job)
     if (is.null(x)) return(invisible())
     if (!is.null(bar)) progress_hide(bar)
-    relay_log(t, x["piece"])
+    if (inherits(x$piece, "clutch_prompt")) answer_prompt(x$piece) else relay_log(t, x["piece"])
   }
 }
 

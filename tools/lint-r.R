@@ -35,7 +35,7 @@ launch    base machine observer start plan event
 share     base launch
 hosts     base start plan event launch
 ssh       base start plan launch hosts
-task      base machine code plan event launch
+task      base machine code socket plan event launch
 resize    base plan event launch hosts task
 template  base start plan launch hosts task resize
 slurm     base start plan event launch hosts task resize

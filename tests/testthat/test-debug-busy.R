@@ -35,10 +35,12 @@ test_that("the frames of a running task are seen, and it goes on", {
   file <- tempfile()
   task <- cluster_submit_call(cl, count_until, list(file))
   begun(cl)
-  labels <- cluster_debug(task)
-  expect_match(labels[[length(labels)]], "inner(file)", fixed = TRUE)
+  # R may be compiling the function at first
+  labels <- NULL
+  at <- function() which(grepl("inner(file)", labels <<- cluster_debug(task), fixed = TRUE))
+  expect_true(eventually(length(at()) == 1L), info = labels)
   see <- function(...) cluster_debug(task, ...)
-  at <- length(labels)
+  at <- at()
   expect_identical(see(at - 1L, quote(file)), file)
   first <- see(at, quote(counted))
   expect_true(eventually(see(at, quote(counted)) > first))
@@ -49,7 +51,7 @@ test_that("the frames of a running task are seen, and it goes on", {
   })), "nowhere")
   expect_identical(see(at, quote(most)), file)
   expect_error(see(at, quote(stop("in the copy"))), "in the copy")
-  expect_error(see(at + 5L), class = "clutch_argument")
+  expect_error(see(at + 50L), class = "clutch_argument")
   # by its node
   k <- which(cluster_status(cl)$state == "busy")
   expect_identical(cluster_debug(cl[k], at, quote(most)), file)
@@ -69,19 +71,18 @@ test_that("copies are made while a node waits, and also where failures leave cop
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
   wait <- function(a) {
-    try(stop("handled"), silent = TRUE) # leaves a copy, which goes when the task ends well
+    try(stop("handled"), silent = TRUE) # leaves a copy, which goes when the task has ended
     b <- a + 1
-    Sys.sleep(1.5)
-    b
+    Sys.sleep(600)
   }
   tasks <- lapply(1:2, function(i) cluster_submit(cl, wait(i)))
   begun(cl, 2L)
   for (k in 1:3) for (i in 1:2) {
-    expect_identical(cluster_debug(tasks[[i]], expr = quote(time)), 1.5)
+    expect_identical(cluster_debug(tasks[[i]], expr = quote(time)), 600)
     labels <- cluster_debug(tasks[[i]])
     expect_identical(cluster_debug(tasks[[i]], length(labels) - 1L, quote(b)), i + 1)
   }
-  expect_identical(lapply(tasks, collect), list(2, 3))
+  expect_true(all(cancel(tasks)))
   # a task that fails after that has a copy of its own, as ever
   file <- tempfile()
   task <- cluster_submit(cl, {

@@ -242,9 +242,10 @@
   PLAIN(ffi_frozen_fork, 3, (SEXP path, SEXP output, SEXP failed))                               \
   PLAIN(ffi_frozen_next, 0, (void))                                                              \
   PLAIN(ffi_frozen_running, 1, (SEXP now))                                                       \
-  PLAIN(ffi_frozen_console, 1, (SEXP fun))                                                       \
   PLAIN(ffi_frozen_drop, 0, (void))                                                              \
   PLAIN(ffi_frozen_taken, 0, (void))                                                             \
+  /* r/node/console.c */                                                                         \
+  PLAIN(ffi_frozen_console, 1, (SEXP fun))                                                       \
   /* r/node/observer.c */                                                                        \
   PLAIN(ffi_observer_caller, 0, (void))                                                          \
   PLAIN(ffi_observer_views, 0, (void))                                                           \

@@ -15,17 +15,12 @@
 
 #include <R_ext/GraphicsEngine.h>
 
-#ifdef CLU_POLLED_EVENTS
-#define R_INTERFACE_PTRS
-#include <Rinterface.h>
-#endif
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/os-folders.h"
 #include "core/base/os-forks.h"
 #include "core/base/os-memory.h"
-#include "core/base/os-output.h"
 
 enum { MOST_COPIES = 32 };                    /* of one node, until they are reaped */
 static const int64_t LOOK_EVERY = 1000000000; /* ns */
@@ -38,9 +33,6 @@ static struct {
   char path[104];  /* of the pending one, or, in a copy, its own */
   /* in a copy */
   clu_fd listener;
-  SEXP line; /* preserved: the function that gives the lines of the console */
-  char rest[65536];
-  size_t n_rest, at_rest;
 } frozen;
 
 /* ---- in the node ---- */
@@ -193,69 +185,3 @@ SEXP ffi_frozen_running(SEXP now) {
   R_interrupts_pending = 0;
   return R_NilValue;
 }
-
-#ifdef CLU_POLLED_EVENTS
-
-static void write_console(const char *text, int n, int kind) {
-  (void)kind;
-  while (n > 0) {
-    size_t written = 0;
-    if (clu_os_output_write(1, text, (size_t)n, &written) != CLU_OK || written == 0) return;
-    text += written;
-    n -= (int)written;
-  }
-}
-
-/* A line may be longer than R's buffer: it gets it in parts. */
-static int read_console(const char *prompt, unsigned char *buffer, int size, int history) {
-  size_t n;
-  (void)history;
-  if (frozen.at_rest >= frozen.n_rest) {
-    SEXP text = PROTECT(Rf_mkString(prompt)), call = PROTECT(Rf_lang2(frozen.line, text)), line;
-    int failed = 0;
-    line = R_tryEvalSilent(call, R_BaseEnv, &failed);
-    if (failed || TYPEOF(line) != STRSXP || Rf_xlength(line) != 1) {
-      UNPROTECT(2);
-      return 0;
-    }
-    frozen.n_rest =
-        (size_t)snprintf(frozen.rest, sizeof frozen.rest, "%s\n", CHAR(STRING_ELT(line, 0)));
-    if (frozen.n_rest >= sizeof frozen.rest) frozen.n_rest = sizeof frozen.rest - 1;
-    frozen.at_rest = 0;
-    UNPROTECT(2);
-  }
-  n = frozen.n_rest - frozen.at_rest;
-  if (n > (size_t)size - 1) n = (size_t)size - 1;
-  memcpy(buffer, frozen.rest + frozen.at_rest, n);
-  buffer[n] = 0;
-  frozen.at_rest += n;
-  return 1;
-}
-
-static void say_nothing(int busy) { (void)busy; }
-static void do_nothing(void) {}
-
-/* From now on R's console is this: `fun` gets a prompt and gives a line, output goes to the copy's
- * file. R is interactive, as it is where the session is. */
-SEXP ffi_frozen_console(SEXP fun) {
-  R_PreserveObject(fun);
-  frozen.line = fun;
-  ptr_R_ReadConsole = read_console;
-  ptr_R_WriteConsole = NULL;
-  ptr_R_WriteConsoleEx = write_console;
-  ptr_R_Busy = say_nothing;
-  ptr_R_FlushConsole = ptr_R_ResetConsole = ptr_R_ClearerrConsole = do_nothing;
-  R_Outputfile = R_Consolefile = NULL;
-  R_Interactive = TRUE;
-  R_NoEcho = FALSE;
-  return R_NilValue;
-}
-
-#else
-
-SEXP ffi_frozen_console(SEXP fun) {
-  (void)fun;
-  return R_NilValue;
-}
-
-#endif

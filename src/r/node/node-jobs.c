@@ -35,6 +35,8 @@ static struct {
   int has_state; /* clu_state_remember() was called */
   int has_seed;  /* SEED is to be put back */
   int frozen[2]; /* see clu_job_frozen() */
+  int browses;   /* see clu_console_browse() */
+  int debugs;    /* functions of the job are debugged */
   int collects;  /* its output goes through a sink of ours */
   int sinks, n_env;
   SEXP variables[MOST_LOOKED_UP]; /* symbols, which R never frees, of its variables */
@@ -275,10 +277,12 @@ static SEXP description_of(uint64_t number) {
   return x;
 }
 
-static void read_frozen(SEXP x) {
-  SEXP frozen = is_description(x) ? part(x, CLU_JOB_FROZEN) : R_NilValue;
-  int is_said = TYPEOF(frozen) == INTSXP && Rf_xlength(frozen) == 2;
-  for (int k = 0; k < 2; k++) jobs.frozen[k] = is_said ? INTEGER(frozen)[k] : 0;
+static void read_wishes(SEXP x) {
+  SEXP wishes = is_description(x) ? part(x, CLU_JOB_WISHES) : R_NilValue;
+  int is_said = TYPEOF(wishes) == INTSXP && Rf_xlength(wishes) == 3;
+  for (int k = 0; k < 2; k++) jobs.frozen[k] = is_said ? INTEGER(wishes)[k] : 0;
+  jobs.browses = is_said && INTEGER(wishes)[2] == 1;
+  clu_console_browse(jobs.browses);
 }
 
 /* Its place among the constant arguments: one number, or two for one in a list. */
@@ -325,6 +329,16 @@ void clu_job_read_given(uint64_t number) {
   UNPROTECT(1);
 }
 
+/* Functions that the session debugs; `ready`: they are there. */
+static void debug_if_wished(SEXP x, int ready) {
+  SEXP debugged = R_NilValue;
+  if (jobs.browses && ready)
+    debugged = Rf_getAttrib(part(x, CLU_JOB_WISHES), Rf_install("debugged"));
+  if (debugged == R_NilValue) return;
+  jobs.debugs = 1;
+  clu_node_r("debug_as_wished", x);
+}
+
 void clu_job_enter(uint64_t number, int seeded, int bare) {
   SEXP x, env, problem;
   clu_job_end_task(); /* of one that was interrupted */
@@ -340,7 +354,7 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
   clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) != FALSE;
   jobs.fresh = is_description(x) && Rf_asLogical(part(x, CLU_JOB_FRESH)) == TRUE;
-  read_frozen(x);
+  read_wishes(x);
   problem = PROTECT(prepare(x));
   keep(ENV, env);
   jobs.collects = 0;
@@ -354,6 +368,7 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
     keep(CALL, failing_call(problem, env));
     remember_variables(R_NilValue);
   }
+  debug_if_wished(x, problem == R_NilValue);
   jobs.sinks = clu_state_sinks();
   jobs.n_env = Rf_length(env);
   jobs.entered = number; /* not before: any of it may jump out */
@@ -390,6 +405,10 @@ void clu_job_leave(void) {
   jobs.entered = 0;
   jobs.at_task = 0;
   jobs.has_state = jobs.has_seed = jobs.has_fresh = 0;
+  if (jobs.debugs) {
+    jobs.debugs = 0;
+    clu_node_r("debug_no_more", R_NilValue);
+  }
   for (int k = ENV; k < N_KEPT; k++) keep(k, R_NilValue);
   clu_state_end_time_limit();
   if (has_fresh) clu_workspace_put_back();

@@ -282,6 +282,7 @@ SEXP ffi_node_loop(SEXP env) {
 /* Reads to the end of the message that was perhaps being read. */
 static void recover(void) {
   clu_node_stop_running();
+  clu_console_end_task();
   clu_compiled_end(0);
   if (clu_me.read_error == CLU_CANCELLED)
     clu_me.seq = 0; /* the session has withdrawn it: no answer */

@@ -430,6 +430,7 @@ static void do_task(void) {
   value =
       PROTECT(R_forceAndCall(clu_job_call(), work.flags & CLU_TASKS_BARE ? 0 : 1, clu_job_env()));
   clu_node_stop_running();
+  clu_console_end_task();
   clu_frozen_drop();
   send_result(0, value);
   UNPROTECT(1);

@@ -2,11 +2,12 @@
  *
  * Files, each of which uses only those before it: node-state (the channel and the request at hand),
  * give-back (memory of an idle node), stack (which calls it is in, told to who asks), node-start
- * (how a node comes to be), relay (output and conditions of tasks), job-state (what tasks may
- * change of R), warm-up (what a fork server does once for its nodes), fresh (the workspace of a
- * task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and their workspace),
- * frozen (copies of the node that keep its frames), node-tasks, node-loop; observed-stacks,
- * observed-values, observer. fork-server-main uses that and node-start, join uses node-start.
+ * (how a node comes to be), relay (output and conditions of tasks), console (R's), job-state (what
+ * tasks may change of R), warm-up (what a fork server does once for its nodes), fresh (the
+ * workspace of a task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and
+ * their workspace), frozen (copies of the node that keep its frames), node-tasks, node-loop;
+ * observed-stacks, observed-values, observer. fork-server-main uses that and node-start, join uses
+ * node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -36,6 +37,7 @@ typedef struct clu_this_node {
   volatile uint64_t interrupt_at; /* from that time on R is to be interrupted; 0: it is not */
   int task;                       /* it is a task: CLU_TASK_* */
   int relay_at_once;    /* what it prints and signals is sent at once, not with the result */
+  int browsing;         /* the task at hand has asked the session for a line */
   int has_relayed;      /* it has sent such: its result has to come behind that, by the socket */
   uint64_t cancel_seen; /* the last cancel that was handled */
   int read_error;       /* why a message could not be read to its end */
@@ -114,6 +116,13 @@ void clu_frozen_drop(void);
 /* Copies that have ended are reaped. */
 void clu_frozen_reap(void);
 
+/* ---- console.c ---- */
+
+/* Has R ask the session for lines of browser() in tasks of the job at hand, or not. */
+void clu_console_browse(int browses);
+/* A task has ended, which may have asked for some. */
+void clu_console_end_task(void);
+
 /* ---- node-start.c ---- */
 
 /* In a fork server: what the random numbers of its nodes begin with. */
@@ -143,6 +152,8 @@ SEXP clu_relay_take(void);
 void clu_relay_drop(void);
 /* Tells whether there is the connection that collects what tasks print. */
 int clu_relay_is_open(void);
+/* Does as if the task at hand had printed this. */
+void clu_relay_print(const char *text, size_t n);
 /* Tells whether what R prints arrives there, alone or also elsewhere. R has to have a sink for
  * it. */
 int clu_relay_try_to_reach(void);

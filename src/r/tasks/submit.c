@@ -9,7 +9,6 @@
 #include "r/tasks/life.h"
 #include "r/tasks/options.h"
 
-#define MOST_FROZEN 4   /* option clutch.frozen, see R/task-jobs.R */
 #define MOST_SIZE 500e6 /* bytes of a description of which nobody is warned */
 
 /* Tells whether a field of the cluster's tasks is there, and empty. One that is not there was given
@@ -55,11 +54,11 @@ static SEXP plain_warn(void) {
   return Rf_asReal(warn) < 2 ? warn : R_NilValue;
 }
 
-/* That many copies of nodes are kept, and none of tasks whose time is up, which have no limit. */
-static SEXP frozen_by_default(void) {
-  SEXP x = Rf_allocVector(INTSXP, 2);
-  INTEGER(x)[0] = MOST_FROZEN;
-  INTEGER(x)[1] = 0;
+/* See R/task-jobs.R. */
+static SEXP wishes(SEXP fun, SEXP globals) {
+  SEXP call = PROTECT(Rf_lang3(Rf_install("wishes_by_default"), fun, globals));
+  SEXP x = Rf_eval(call, clu_namespace());
+  UNPROTECT(1);
   return x;
 }
 
@@ -81,7 +80,7 @@ static clu_blob *message_of(const clu_engine *t, SEXP fun, SEXP globals, SEXP wa
   SET_VECTOR_ELT(parts, CLU_JOB_RELAY, Rf_ScalarLogical(1));
   SET_VECTOR_ELT(parts, CLU_JOB_LIVE, Rf_ScalarLogical(0));
   SET_VECTOR_ELT(parts, CLU_JOB_WARN, warn);
-  if (is_interactive()) SET_VECTOR_ELT(parts, CLU_JOB_FROZEN, frozen_by_default());
+  if (is_interactive()) SET_VECTOR_ELT(parts, CLU_JOB_WISHES, wishes(fun, globals));
   b = clu_job_message(t, parts, receivers);
   *apart = VECTOR_ELT(parts, CLU_JOB_FUN) == R_NilValue;
   UNPROTECT(1);

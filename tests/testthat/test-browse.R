@@ -1,0 +1,224 @@
+# browser() and debug() in elements: the prompt is the session's.
+
+# `lines`: what the user types, one a prompt. The value has the prompts that there were.
+typing <- function(lines, code) {
+  the <- clutch:::the
+  prompts <- character()
+  the$read_line <- function(prompt) {
+    prompts <<- c(prompts, prompt)
+    line <- lines[[1L]]
+    lines <<- lines[-1L]
+    line
+  }
+  on.exit(the$read_line <- NULL)
+  out <- capture.output(value <- force(code))
+  list(value = value, prompts = prompts, out = out, left = lines)
+}
+# What a function of the tests' own namespace would be, but in the workspace.
+here <- function(f) {
+  environment(f) <- globalenv()
+  f
+}
+left_behind <- function(cl) {
+  root <- file.path(dirname(collect(cluster_submit(cl, tempdir()))), "frozen")
+  grep("^browse", list.files(root), value = TRUE)
+}
+
+test_that("lines go to browser(), and the element goes on", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  f <- here(function(x) {
+    y <- x * 2
+    cat("before", x, "\n")
+    if (x == 2) browser()
+    cat("after", x, "\n")
+    y + 1
+  })
+  lines <- c("y", "y <- 50", "no_such", "warning('odd')", "h <- function(a) {", "a + 41 }", "h(1)",
+             "c")
+  expect_warning(x <- typing(lines, cluster_map(cl, 1:4, f)), "odd")
+  expect_identical(x$value, list(3, 51, 7, 9))
+  expect_identical(x$left, character())
+  expect_identical(x$prompts, c(rep("Browse[1]> ", 5), "+ ", rep("Browse[1]> ", 2)))
+  at <- function(line) which(x$out == line)
+  for (line in c("before 2 ", "Called from: FUN(.x)", "[1] 4", "[1] 42", "after 2 "))
+    expect_length(at(line), 1L)
+  expect_true(any(grepl("^Error.*object 'no_such' not found", x$out)))
+  expect_lt(at("Called from: FUN(.x)"), at("[1] 4"))
+  expect_lt(at("[1] 42"), at("after 2 "))
+  expect_identical(left_behind(cl), character())
+  # nobody is at a prompt: it is skipped
+  expect_output(x <- cluster_map(cl, 1:3, f), "after 2")
+  expect_identical(x, list(3, 5, 7))
+})
+
+test_that("a function that is debugged here is debugged there, and not in a later map", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  g <- here(function(x) {
+    z <- 3 * x
+    z + 1
+  })
+  assign("debugged_g", g, globalenv())
+  on.exit(rm("debugged_g", envir = globalenv()), add = TRUE)
+  f <- here(function(x) debugged_g(x))
+  run <- function(lines) typing(lines, cluster_map(cl, 1:2, f))
+  debug(debugged_g)
+  for (k in 1:2) {
+    x <- run(c("n", "n", "z", "z <- 100", "n", "c"))
+    expect_identical(x$left, character())
+    expect_identical(sort(unlist(x$value)), c(sort(unlist(x$value))[[1L]], 101))
+    expect_true(any(grepl("debugging in: debugged_g(x)", x$out, fixed = TRUE)))
+    expect_true(any(grepl("^debug.*: z <- 3 [*] x", x$out)))
+  }
+  undebug(debugged_g)
+  x <- run("left")
+  expect_identical(x$value, list(4, 7))
+  expect_identical(x$left, "left")
+  debug(f)
+  x <- run(c("c", "c"))
+  expect_identical(x$value, list(4, 7))
+  expect_identical(sum(grepl("debugging in: FUN(.x)", x$out, fixed = TRUE)), 2L)
+  undebug(f)
+  expect_identical(run("left")$left, "left")
+})
+
+test_that("one element at a time is at the prompt", {
+  cl <- make_cluster(3)
+  on.exit(stop_cluster(cl))
+  f <- here(function(x) {
+    for (k in 1:3) browser()
+    x
+  })
+  lines <- rep(c("cat('at', x, '\\n')", "c"), 9)
+  x <- typing(lines, cluster_map(cl, 1:3, f))
+  expect_identical(x$value, list(1L, 2L, 3L))
+  at <- sub("at ([0-9]) ", "\\1", grep("^at ", x$out, value = TRUE))
+  expect_length(at, 9L)
+  expect_length(rle(at)$lengths, 3L)
+  expect_identical(left_behind(cl), character())
+})
+
+test_that("tasks, other maps and mclapply() ask, too; where output is collected nobody asks", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  f <- here(function(x) {
+    browser()
+    x + 1
+  })
+  x <- typing("c", {
+    task <- cluster_submit_call(cl, f, list(1))
+    collect(task)
+  })
+  expect_identical(x$value, 2)
+  x <- typing(c("x <- 10", "c", "c"), cluster_map_dbl(cl, c(1, 2), f))
+  expect_true(11 %in% x$value)
+  expect_length(x$left, 0L)
+  collects <- here(function(x) utils::capture.output(browser()))
+  x <- typing("left", cluster_map(cl, 1, collects))
+  expect_identical(x$left, "left")
+  x <- typing("left", cluster_map(cl, 1, f, .relay = "none"))
+  expect_identical(x$left, "left")
+  x <- typing(c("c", "c"), mclapply(1:2, f, mc.cores = 2))
+  on.exit(end_own_cluster(), add = TRUE)
+  expect_identical(x$value, list(2, 3))
+  expect_length(x$left, 0L)
+  # a function that fails behind its prompt
+  fails <- here(function(x) {
+    browser()
+    stop("behind it")
+  })
+  expect_error(typing("c", cluster_map(cl, 1, fails)), "behind it")
+  expect_true(works(cl))
+})
+
+test_that("Q ends the map; a node that dies, and a time limit, end the wait", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  f <- here(function(x) {
+    browser()
+    x
+  })
+  went_up <- withRestarts({
+    typing("Q", cluster_map(cl, 1:2, f))
+    "no"
+  }, abort = function() "up")
+  expect_identical(went_up, "up")
+  expect_true(works(cl))
+  expect_identical(left_behind(cl), character())
+  # while the user thinks
+  before <- pids(cl)
+  the <- clutch:::the
+  the$read_line <- function(prompt) {
+    tools::pskill(before[[1L]], 9L)
+    Sys.sleep(0.3)
+    "c"
+  }
+  on.exit(the$read_line <- NULL, add = TRUE)
+  e <- tryCatch(suppressMessages(cluster_map(cl[1], 1, f)), clutch_task_died = identity)
+  expect_s3_class(e, "clutch_task_died")
+  the$read_line <- NULL
+  expect_true(works(cl))
+  the$read_line <- function(prompt) {
+    Sys.sleep(2)
+    "c"
+  }
+  e <- tryCatch(suppressMessages(cluster_map(cl, 1, f, .timeout = 0.5)),
+                clutch_task_timeout = identity)
+  expect_s3_class(e, "clutch_task_timeout")
+  the$read_line <- NULL
+  expect_true(works(cl))
+  # what the node has left that was killed goes when another one comes to a prompt
+  expect_identical(typing("c", cluster_map(cl, 1, f))$value, list(1))
+  expect_identical(left_behind(cl), character())
+})
+
+test_that("at the prompt: lines, stepping, Ctrl-C, Q", {
+  linux_only()
+  outside_checks_only()
+  skip_if_not(nzchar(Sys.which("tmux")), "needs tmux")
+  term <- start_terminal()
+  on.exit({
+    term$close()
+    for (p in processes_of(term)) tools::pskill(p, 9L)
+  })
+  last <- function(pattern) {
+    is_last <- function() {
+      lines <- term$screen()
+      lines <- lines[nzchar(lines)]
+      length(lines) > 0L && grepl(pattern, lines[[length(lines)]])
+    }
+    eventually(is_last(), 60)
+  }
+  at_r <- "^> ?$"
+  at_browser <- "^Browse\\[[12]\\]> ?$"
+  types <- function(line, then) {
+    term$type(line)
+    expect_true(last(then), info = paste(c(line, term$screen()), collapse = "\n"))
+  }
+  expect_true(last(at_r))
+  types("library(clutch); cl <- make_cluster(2); f <- function(x) { if (x == 2) browser(); x * 2 }",
+        at_r)
+  types("unlist(cluster_map(cl, 1:4, f))", at_browser)
+  types("x + 40", at_browser)
+  term$interrupt()
+  expect_true(last(at_browser))
+  types("x <- 100", at_browser)
+  types("c", at_r)
+  types("g <- function(n) { a <- n + 1; a * 10 }; debug(g); h <- function(i) g(i)", at_r)
+  types("cluster_map_dbl(cl, 5, h)", at_browser)
+  types("n", at_browser)
+  types("n", at_browser)
+  types("a <- 7", at_browser)
+  types("c", at_r)
+  types("cluster_map_dbl(cl, 1:2, h)", at_browser)
+  types("Q", at_r)
+  types("undebug(g); cluster_map_dbl(cl, 3:4, h)", at_r)
+  screen <- term$screen()
+  for (line in c("^Called from: FUN\\(.x\\)", "^\\[1\\] 42", "^\\[1\\]   2 200   6   8",
+                 "^debugging in: g\\(i\\)", "^\\[1\\] 70", "^\\[1\\] 40 50"))
+    expect_true(any(grepl(line, screen)), info = paste(c(line, screen), collapse = "\n"))
+  term$type("q('no')")
+  expect_true(ends(term))
+  expect_identical(list.files(term$tmp), character())
+})
