@@ -39,6 +39,7 @@
 #   actors, actor_number, sees_to_actors, actors_seen    see actor-actor.R
 #   libraries    files of compiled code that have come, by their paths, see code-recipes.R
 #   shell        lines of programs for a shell, by name, see base-shell.R
+#   prompts      elements that have called browser(), see task-prompt.R
 #   read_line    in tests: a function in place of readline(), see task-prompt.R
 #   called       what the next map is called, see task-job-label.R
 #   signals, s4, task_is_also see adapt-register.R and adapt-future.R
@@ -55,6 +56,7 @@ the$links <- list()
 the$held <- list()
 the$listeners <- list()
 the$has_spans <- FALSE
+the$prompts <- list()
 the$states <- new.env(parent = emptyenv())
 the$tree_from <- 50L
 the$actors <- new.env(parent = emptyenv())

@@ -18,33 +18,40 @@ copy_of_task <- function(task) {
   nodes <- nodes_in_plan(task$scheduler$info)
   at <- .Call(ffi_stacks, lapply(nodes, function(node) node$handle), 0)
   k <- which(at$job == number)
-  if (!length(k)) {
-    if (!is.null(outcome(task))) return(NULL) # it has ended meanwhile
-    throw("argument", sprintf("%s has not begun", label_of(task)))
-  }
-  copy_of_node(nodes[[k[[1L]]]], task)
+  copy <- if (length(k)) copy_of_node(nodes[[k[[1L]]]], number)
+  if (!is.null(copy)) return(copy)
+  step_for_task(task, 0)
+  if (!is.null(outcome(task))) return(NULL) # it has ended meanwhile
+  throw("argument", sprintf("%s is at no node: it waits for one", label_of(task)))
 }
 
-# The value is as that of copy_of(). `element`: NA: it is at none.
-copy_of_node <- function(node, task = NULL) {
+# The value is as that of copy_of(). `element`: NA: it is at none. `number`: of the job that it is
+# to be at; NULL, where it is at another by now.
+copy_of_node <- function(node, number = NA) {
   node <- unclass(node)
-  answer <- .Call(ffi_node_copy, node$handle, COPY_WITHIN)
-  if (answer[[1L]] != "copy") throw_not_copied(node, answer[[1L]], task)
+  copy <- list(node = node$rank, host = node$host, tasks = list(info = node$info),
+               element = NA_real_, is_busy = TRUE)
+  if (!is_this_machine(node$host)) idle_node_beside(copy) # or an error
+  # a node may have ended what it was at before it has made the copy
+  for (try in 1:5) {
+    answer <- .Call(ffi_node_copy, node$handle, number, COPY_WITHIN)
+    if (answer[[1L]] != "idle" || !is.na(number)) break
+  }
+  if (answer[[1L]] == "idle" && !is.na(number)) return(NULL)
+  if (answer[[1L]] != "copy") throw_not_copied(node, answer[[1L]])
   parts <- regmatches(answer[[2L]], regexec("^([0-9]+) ([^ ]+) (.*)$", answer[[2L]]))[[1L]]
-  at <- .Call(ffi_stacks, list(node$handle), 0)
-  list(pid = as.integer(parts[[2L]]), key = parts[[3L]], path = parts[[4L]], element = at$element,
-       node = node$rank, host = node$host, tasks = list(info = node$info), text = "busy",
-       is_busy = TRUE)
+  copy$element <- answer[[3L]]
+  c(copy, list(pid = as.integer(parts[[2L]]), key = parts[[3L]], path = parts[[4L]],
+               text = "busy"))
 }
 
-throw_not_copied <- function(node, why, task) {
-  name <- sprintf("node %d", node$rank)
+throw_not_copied <- function(node, why) {
   text <- switch(why,
-    idle = if (is.null(task)) "%s is at nothing" else "%s has ended what it was at",
+    idle = "%s is at nothing",
     unknown = "%s cannot be asked: it shares no memory with this session, and has no fork server",
     silent = paste("%s has made no copy within 5 seconds: R there does not look for interrupts, as",
                    "in compiled code"),
     refused = "%s could not make a copy: memory is short, or it has no more processes"
   )
-  throw(if (why == "idle" && is.null(task)) "argument" else "gone", sprintf(text, name))
+  throw(if (why == "idle") "argument" else "gone", sprintf(text, sprintf("node %d", node$rank)))
 }

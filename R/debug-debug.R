@@ -40,7 +40,9 @@
 #' @section What is different in a copy: It is another process than the node: what is changed there
 #'   changes nothing elsewhere. Files, connections and sockets that were open lead nowhere. Threads
 #'   of other packages are not there: code that needs them may wait for ever, until Ctrl-C. What
-#'   earlier evaluations in a copy have done is there as long as it lives.
+#'   earlier evaluations in a copy have done is there as long as it lives. Where an evaluation leads
+#'   to a garbage collection, finalizers of objects that nobody holds any more run there, and again
+#'   on the node.
 #' @param e What has failed, as in [cluster_replay()]. An error whose message is that of another
 #'   element that is kept leads to that. Or what is busy: a task of [cluster_submit()] that has not
 #'   ended, or one node, as `cl[2]`.

@@ -1,66 +1,75 @@
 # browser() in a task: the prompt is the session's. R asks its console for a line, that is this file
 # (src/r/node/console.c). The prompt goes to the session as a condition, with the path of a socket;
-# the session's user types a line (task-prompt.R), and it comes by that socket.
-#
-# One node of a machine does so at a time, from its first prompt until its task has ended: it has
-# made the link "browse", which leads to the number of its process. The others wait.
+# the session's user types lines (task-prompt.R), and they come by that socket.
 
-# Called by src/r/node/console.c, once: a function that gives the line for a prompt, or NULL at the
-# end of all lines. With NULL: the task has ended.
+# Called by src/r/node/console.c, once: a function that gives lines for a prompt, or NULL at the end
+# of all lines. With NULL: the task has ended.
 line_reader <- function(unused) {
   function(prompt) if (is.null(prompt)) end_browsing() else read_line(prompt)
 }
 
+# Tells whether the session is on this machine, and sees the same files: others cannot connect.
+is_beside_session <- function(wishes) {
+  at <- attr(wishes, "at")
+  is.character(at) && identical(at[[1L]], Sys.info()[["nodename"]]) && dir.exists(at[[2L]])
+}
+
 read_line <- function(prompt) {
-  # other code collects what would be shown; on other hosts nobody can connect
-  if (sink.number() > 1L || !is.null(the_node$host)) return(NULL)
-  if (is.null(the_node$browse)) the_node$browse <- begin_browsing()
+  if (sink.number() > 1L) return(NULL) # other code collects what would be shown
+  if (is.null(the_node$browse)) {
+    the_node$browse <- suspendInterrupts(tryCatch(begin_browsing(), error = function(e) NULL))
+  }
   at <- the_node$browse
-  if (!nzchar(prompt)) prompt <- "Browse[1]> " # it was made before R was told to make prompts
-  fields <- list(message = "", call = NULL, prompt = prompt, path = at$path, key = at$key)
+  if (is.null(at)) return(NULL)
+  output <- .Call(ffi_console_begin)
+  fields <- list(message = "", call = NULL, prompt = prompt, output = output, path = at$path,
+                 key = at$key, pid = Sys.getpid())
   wish <- structure(fields, class = c("clutch_prompt", "condition"))
-  if (.Call(ffi_work_log, wish, TRUE)) await_line(at)
+  if (.Call(ffi_work_log, wish, TRUE)) await_lines(at)
 }
 
 begin_browsing <- function() {
-  root <- frozen_root()
-  lock <- file.path(root, "browse")
-  while (!suppressWarnings(file.symlink(as.character(Sys.getpid()), lock))) {
-    owner <- suppressWarnings(as.integer(Sys.readlink(lock)))
-    if (!is.na(owner) && !.Call(ffi_processes_are_there, owner)) {
-      unlink(lock)
-      .Call(ffi_remove_folder, folder_of_browser(root, owner))
-    }
-    Sys.sleep(0.05)
-  }
-  folder <- folder_of_browser(root, Sys.getpid())
+  folder <- file.path(frozen_root(), sprintf("browse-%d", Sys.getpid()))
+  .Call(ffi_remove_folder, folder) # of a process that had this number
   dir.create(folder, mode = "0700")
   path <- file.path(folder, "s")
   key <- paste(as.character(.Call(ffi_secret_bytes, 16L)), collapse = "")
-  list(lock = lock, folder = folder, path = path, key = key,
+  list(folder = folder, path = path, key = key,
        listener = socket_listen(path = path, slot = FALSE))
 }
-
-folder_of_browser <- function(root, pid) file.path(root, sprintf("browse-%d", pid))
 
 end_browsing <- function() {
   at <- the_node$browse
   if (is.null(at)) return()
   the_node$browse <- NULL
+  .Call(ffi_remove_folder, at$folder) # so the session knows
   close(at$listener)
-  .Call(ffi_remove_folder, at$folder)
-  unlink(at$lock)
 }
 
 # A connection of somebody who does not know the key is closed.
-await_line <- function(at) {
+await_lines <- function(at) {
   repeat {
     socket <- socket_accept(at$listener, blocking = TRUE, open = "r+b", timeout = 1e6,
                             slot = FALSE)
     given <- tryCatch(socket_receive(socket), error = function(e) NULL)
     close(socket)
-    if (is.list(given) && .Call(ffi_same_secret, given$key, at$key)) return(given$line)
+    if (!is.list(given) || !.Call(ffi_same_secret, given$key, at$key)) next
+    if (!is.null(given$lines)) return(given$lines)
+    # R's browser catches errors
+    left <- list(message = "it was left by Q at the prompt", call = NULL)
+    signalCondition(structure(left, class = c("clutch_left", "interrupt", "condition")))
   }
+}
+
+# Called by lines that were typed at the prompt, with an error of theirs: as R shows it. Else one
+# that R's own C code signals would be that of the element.
+show_typed_error <- function(e) {
+  call <- conditionCall(e)
+  if (is.call(call) && identical(call[[1L]], quote(doTryCatch))) call <- NULL # around the line
+  text <- conditionMessage(e)
+  head <- if (is.null(call)) "Error: " else paste0("Error in ", call_text(call), " : ")
+  cat(head, text, "\n", file = stderr(), sep = "")
+  invisible()
 }
 
 # ---- debug() ----

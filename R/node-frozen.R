@@ -143,7 +143,7 @@ frozen_main <- function(key, text, place, to, failed) {
   options(device = frozen_device, error = NULL, browserNLdisabled = FALSE, showErrorCalls = FALSE)
   .Call(ffi_frozen_console, frozen_line)
   repeat {
-    socket <- .Call(ffi_socket_adopt, .Call(ffi_frozen_next), 1e6)
+    socket <- .Call(ffi_socket_adopt, .Call(ffi_frozen_next, !failed), 1e6)
     tryCatch(frozen_serve(socket, key, text, frames), error = function(e) NULL)
     try(close(socket), silent = TRUE)
     if (!failed) end_copy(place)
@@ -264,14 +264,14 @@ frozen_browse <- function(frames, k) {
 frozen_line <- function(prompt) {
   .Call(ffi_frozen_running, FALSE)
   copy <- the_node$copy
-  if (!isTRUE(copy$browsing)) return("")
+  if (!isTRUE(copy$browsing)) return("\n")
   line <- tryCatch({
     socket_send(copy$socket, list(prompt = prompt, output = frozen_output(),
                                   plot = frozen_plot()))
     socket_receive(copy$socket)$line
   }, error = function(e) "c")
   .Call(ffi_frozen_running, TRUE)
-  line
+  paste0(line, "\n")
 }
 
 # The text that was printed since the last time, by whatever.

@@ -37,6 +37,7 @@ serve <- function(loop) {
     structure(message_of(e, 1e6), class = c("snow-try-error", "try-error"))
   }
   interrupted <- function(e) {
+    if (inherits(e, "clutch_left")) return(answer_failure(failed(simpleError(e$message))))
     .Call(ffi_node_interrupted, failed(simpleError("the call was interrupted on its node")))
   }
   repeat {

@@ -91,7 +91,7 @@ signalled_in <- function(n) {
 
 # Time is up, or a user has sent a signal. No second one is heard until the calls are text.
 on_interrupt <- function(c) {
-  if (is.null(.Call(ffi_node_at_task))) return()
+  if (inherits(c, "clutch_left") || is.null(.Call(ffi_node_at_task))) return()
   calls <- sys.calls()
   the_node$calls <- suspendInterrupts(tryCatch(stack_lines(calls), error = function(e) NULL))
   freeze(simpleCondition("time is up"), sys.nframe() - 1L, late = TRUE)

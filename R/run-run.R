@@ -134,6 +134,7 @@ await_parts <- function(mesh, tasks) {
     if (!length(open)) return(invisible())
     if (clock() > until) break
     step_for_task(tasks[[open[[1L]]]], 0.02)
+    for (rank in open[-1L]) relay_queue(tasks[[rank]]$scheduler, tasks[[rank]]$job) # its prompts
   }
   .Call(ffi_mesh_end, mesh)
   for (rank in open) {

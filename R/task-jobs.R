@@ -143,16 +143,19 @@ job_new <- function(t, fun, elements, more, needs, o) {
 }
 
 # How many copies of nodes that have failed are kept, whether of elements whose time is up, too (see
-# node-frozen.R), and whether browser() asks here for lines (node-browse.R). Attribute `debugged`:
-# names of functions that are debugged, "" is that of the map. NULL: nothing of all that. Without a
-# user at a prompt nobody would look.
+# node-frozen.R), and whether browser() asks here for lines (node-browse.R). Attributes: `debugged`,
+# names of functions that are debugged, "" is that of the map; `at`, where this session is. NULL:
+# nothing of all that. Without a user at a prompt nobody would look.
 wishes_of_user <- function(o, fun, globals) {
   browses <- is_at_prompt() && o$relay %in% c("ordered", "live")
   most <- getOption("clutch.frozen", if (interactive()) 4 else 0)
   if (!is_number(most, 0)) has_to_be(option_text("clutch.frozen"), "a number, 0 or more")
   if (most < 1 && !browses) return(NULL)
   wishes <- as.integer(c(min(most, 1000), o$timeout > 0, browses))
-  if (browses) attr(wishes, "debugged") <- debugged_among(fun, globals)
+  if (browses) {
+    attr(wishes, "at") <- c(Sys.info()[["nodename"]], tempdir())
+    attr(wishes, "debugged") <- debugged_among(fun, globals)
+  }
   wishes
 }
 

@@ -147,9 +147,9 @@ relay_queue <- function(t, job, bar = NULL) {
   if (!is.null(handler)) return(hand_over(t, job, handler, bar))
   repeat {
     x <- .Call(ffi_job_relay, job)
-    if (is.null(x)) return(invisible())
+    if (is.null(x)) return(answer_waiting(job))
     if (!is.null(bar)) progress_hide(bar)
-    if (inherits(x$piece, "clutch_prompt")) answer_prompt(x$piece) else relay_log(t, x["piece"])
+    if (inherits(x$piece, "clutch_prompt")) take_prompt(job, x$piece) else relay_log(t, x["piece"])
   }
 }
 

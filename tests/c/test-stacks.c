@@ -99,7 +99,8 @@ TEST(a_copy_is_made_for_who_wants_one) {
   fresh();
   clu_stack_ask(&word);
   CHECK_INT_EQ(clu_stack_copy_wanted(&word), 0);
-  copy = clu_stack_ask_copy(&word);
+  copy = clu_stack_ask_copy(&word, 7);
+  CHECK_INT_EQ(atomic_load(&word.copy_of), 7);
   CHECK_INT_EQ(clu_stack_copy_wanted(&word), copy);
   tell(clu_stack_question(&word), 1, "f()"); /* the answer to both */
   CHECK_INT_EQ(clu_stack_question(&word), 0);
@@ -111,7 +112,9 @@ TEST(a_copy_is_made_for_who_wants_one) {
   REQUIRE(clu_stack_read(&word, &stack, &got) == 1);
   CHECK_STR_EQ(got.copy, "12 key /a/path");
   CHECK_MEM_EQ(got.text, "g()", 3);
-  again = clu_stack_ask_copy(&word);
+  again = clu_stack_ask_copy(&word, 8);
+  clu_stack_give_up_copy(&word);
+  CHECK_INT_EQ(atomic_load(&word.copy_of), 0);
   CHECK(again != copy);
   CHECK(!clu_stack_is_copied(&word, again));
   memset(where, 'x', sizeof where); /* what has no room is none */
@@ -147,7 +150,7 @@ TEST(a_new_node_in_the_slot_has_told_nothing) {
   CHECK(clu_shared_stack(s, CLU_STACKS) == NULL);
   CHECK(clu_shared_stack(s, -1) == NULL);
   REQUIRE(clu_shared_stack(s, CLU_STACKS - 1) != NULL);
-  clu_stack_ask_copy(&s->stack_word[3]);
+  clu_stack_ask_copy(&s->stack_word[3], 1);
   clu_stack_tell(&s->stack_word[3], clu_shared_stack(s, 3), clu_stack_ask(&s->stack_word[3]), 1, 0,
                  "f()", 3);
   CHECK_INT_EQ(clu_stack_read(&s->stack_word[3], clu_shared_stack(s, 3), &got), 1);

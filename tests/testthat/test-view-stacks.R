@@ -135,6 +135,12 @@ test_that("a long stack in any encoding is cut to what has room", {
   calls <- c(rep(list(wide("\u00e4")), 70), quote(last(1)), quote(asker()))
   text <- clutch:::stack_text(calls)
   expect_lte(nchar(text, "bytes"), 8000)
+  # CLU_STACK_TEXT, src/core/shm/stacks.h: C cuts what is longer, also within a letter
+  sizes <- vapply(1:60, function(n) {
+    lines <- clutch:::stack_ends(rep(paste0(strrep("x", n), strrep("\u00e9", 60)), 80))
+    nchar(paste(lines, collapse = "\n"), "bytes")
+  }, 1L)
+  expect_lte(max(sizes), 7984)
   expect_true(validUTF8(text))
   lines <- strsplit(text, "\n")[[1]]
   expect_identical(lines[[length(lines)]], "last(1)")

@@ -36,23 +36,29 @@ uint32_t clu_node_ask_stack(clu_node *nd) {
   clu_stack *stack;
   clu_stack_word *w = stack_of(nd, &stack);
   uint32_t question = w ? clu_stack_ask(w) : 0;
-  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_CALLS);
+  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_CALLS, 0);
   return question;
 }
 
-uint32_t clu_node_ask_copy(clu_node *nd) {
+uint32_t clu_node_ask_copy(clu_node *nd, uint64_t seq) {
   clu_stack *stack;
   clu_stack_word *w = stack_of(nd, &stack);
-  uint32_t copy = w ? clu_stack_ask_copy(w) : 0;
-  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_COPY);
+  uint32_t copy = w ? clu_stack_ask_copy(w, seq) : 0;
+  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_COPY, seq);
   return copy;
+}
+
+void clu_node_give_up_copy(clu_node *nd) {
+  clu_stack *stack;
+  clu_stack_word *w = stack_of(nd, &stack);
+  if (w) clu_stack_give_up_copy(w);
 }
 
 int clu_node_has_told_copy(clu_node *nd, uint32_t copy) {
   clu_stack *stack;
   const clu_stack_word *w = stack_of(nd, &stack);
   if (w && clu_stack_is_copied(w, copy)) return 1;
-  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_LAST);
+  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_LAST, 0);
   return 0;
 }
 
@@ -60,7 +66,7 @@ int clu_node_has_told_stack(clu_node *nd, uint32_t question) {
   clu_stack *stack;
   const clu_stack_word *w = stack_of(nd, &stack);
   if (w && clu_stack_is_told(w, question)) return 1;
-  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_LAST);
+  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_LAST, 0);
   return 0;
 }
 

@@ -160,8 +160,11 @@ int64_t clu_node_gave_back(const clu_node *nd);
 uint32_t clu_node_ask_stack(clu_node *nd);
 /* Tells whether it has answered that. A closed node does not. */
 int clu_node_has_told_stack(clu_node *nd, uint32_t question);
-/* Asks for a copy of it that keeps its frames. The number of the copy; 0: nobody can ask it. */
-uint32_t clu_node_ask_copy(clu_node *nd);
+/* Asks for a copy of it that keeps its frames, while it is at this request or task. The number of
+ * the copy; 0: nobody can ask it. */
+uint32_t clu_node_ask_copy(clu_node *nd, uint64_t seq);
+/* It is not wanted any more. A node on another host may make it all the same. */
+void clu_node_give_up_copy(clu_node *nd);
 /* Tells whether that was made, or could not be: clu_node_stack() has where it listens. */
 int clu_node_has_told_copy(clu_node *nd, uint32_t copy);
 /* Reads what it has told last: 1, or 0: nothing. */

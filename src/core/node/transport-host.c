@@ -39,13 +39,14 @@ static clu_stack_word *host_stack(clu_node *nd, clu_stack **stack) {
   return &f->far->word;
 }
 
-static void host_ask_stack(clu_node *nd, enum clu_stack_wish what) {
+static void host_ask_stack(clu_node *nd, enum clu_stack_wish what, uint64_t seq) {
   clu_fork_node *f = (clu_fork_node *)nd;
-  unsigned char body = (unsigned char)what;
+  unsigned char body[9] = {(unsigned char)what};
   uint64_t now = clu_os_now();
   if (!f->far || (what == CLU_STACK_LAST && now - f->far->looked < LOOK_EVERY)) return;
   f->far->looked = now;
-  if (clu_server_send(f->server, CLU_K_STACK, nd->id, &body, 1, CLU_NO_FD) == CLU_OK)
+  clu_put64(body + 1, seq);
+  if (clu_server_send(f->server, CLU_K_STACK, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK)
     f->far->asking += what != CLU_STACK_LAST;
 }
 

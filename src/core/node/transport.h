@@ -65,9 +65,9 @@ struct clu_transport {
   /* NULL, or NULL: there is none. `*slot`: the node's. See clu_node_ask_stack(). */
   clu_shared *(*shared)(const clu_node *nd, int *slot);
   /* For those that are reached by messages only. `stack`: as if it were shared; NULL: no memory.
-   * `ask_stack`: asks the node for that. */
+   * `ask_stack`: asks the node for that; `seq`: for a copy of that request or task. */
   clu_stack_word *(*stack)(clu_node *nd, clu_stack **stack);
-  void (*ask_stack)(clu_node *nd, enum clu_stack_wish what);
+  void (*ask_stack)(clu_node *nd, enum clu_stack_wish what, uint64_t seq);
   /* NULL: nothing. What the fork server has answered to that. */
   void (*told)(clu_node *nd, const clu_blob *answer);
   /* NULL: 0. See clu_node_own_pid(). */

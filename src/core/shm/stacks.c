@@ -21,11 +21,15 @@ int clu_stack_is_told(const clu_stack_word *w, uint32_t question) {
   return has_come(&w->told, question);
 }
 
-uint32_t clu_stack_ask_copy(clu_stack_word *w) {
-  uint32_t copy = next_number(&w->copies_asked);
+uint32_t clu_stack_ask_copy(clu_stack_word *w, uint64_t seq) {
+  uint32_t copy;
+  atomic_store(&w->copy_of, seq);
+  copy = next_number(&w->copies_asked);
   clu_stack_ask(w);
   return copy;
 }
+
+void clu_stack_give_up_copy(clu_stack_word *w) { atomic_store(&w->copy_of, 0); }
 
 int clu_stack_is_copied(const clu_stack_word *w, uint32_t copy) {
   return has_come(&w->copies_told, copy);

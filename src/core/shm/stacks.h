@@ -38,6 +38,7 @@ typedef struct clu_stack_word {
   _Atomic uint32_t asked;                     /* questions so far; those who ask add to it */
   _Atomic uint32_t told;                      /* the last that was answered; the node's. 0: none */
   _Atomic uint32_t copies_asked, copies_told; /* the same of copies */
+  _Atomic uint64_t copy_of; /* the request or task that a copy is to be made of; 0: none any more */
 } clu_stack_word;
 
 typedef struct clu_stack {
@@ -54,8 +55,10 @@ uint32_t clu_stack_ask(clu_stack_word *w);
 /* Tells whether it was answered, or a later one. */
 int clu_stack_is_told(const clu_stack_word *w, uint32_t question);
 
-/* Asks for a copy as well. The number of the copy. */
-uint32_t clu_stack_ask_copy(clu_stack_word *w);
+/* Asks for a copy as well, while the node is at this request or task. The number of the copy. */
+uint32_t clu_stack_ask_copy(clu_stack_word *w, uint64_t seq);
+/* It is not wanted any more. */
+void clu_stack_give_up_copy(clu_stack_word *w);
 /* Tells whether that was made, or a later one, or could not be. */
 int clu_stack_is_copied(const clu_stack_word *w, uint32_t copy);
 

@@ -147,7 +147,7 @@ static void take_back(clu_supervisor *sv, const clu_sv_node *nd, uint64_t end) {
 }
 
 /* What a node has told of its calls goes to a session that has not mapped this memory. */
-static void tell_of_stack(clu_supervisor *sv, const clu_sv_node *nd, int wish) {
+static void tell_of_stack(clu_supervisor *sv, const clu_sv_node *nd, int wish, uint64_t copy_of) {
   static clu_stack got;
   static unsigned char body[CLU_STACK_HEAD + CLU_STACK_TEXT];
   clu_stack_word *w = clu_shared_stack_word(sv->shared, nd->slot);
@@ -155,7 +155,7 @@ static void tell_of_stack(clu_supervisor *sv, const clu_sv_node *nd, int wish) {
   uint64_t now = clu_os_now();
   if (!s) return;
   memset(body, 0, CLU_STACK_HEAD);
-  if (wish == CLU_STACK_COPY) clu_put32(body + 24, clu_stack_ask_copy(w));
+  if (wish == CLU_STACK_COPY) clu_put32(body + 24, clu_stack_ask_copy(w, copy_of));
   if (wish == CLU_STACK_CALLS) clu_stack_ask(w);
   if (wish != CLU_STACK_LAST) clu_put32(body, atomic_load(&w->asked));
   clu_put32(body + 28, atomic_load(&w->copies_told)); /* before what it has told of that is read */
@@ -186,7 +186,7 @@ static void handle_for_node(clu_supervisor *sv, const clu_msg *m) {
   } else if (m->kind == CLU_K_TAKE_BACK) {
     if (nd && size == 8) take_back(sv, nd, clu_get64(m->body->data));
   } else if (m->kind == CLU_K_STACK) {
-    if (nd && size == 1) tell_of_stack(sv, nd, m->body->data[0]);
+    if (nd && size == 9) tell_of_stack(sv, nd, m->body->data[0], clu_get64(m->body->data + 1));
   }
 }
 

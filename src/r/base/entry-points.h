@@ -195,7 +195,7 @@
   IN_TURN(ffi_stream_jump, 2, (SEXP state, SEXP n))                                              \
   /* r/tasks/stacks.c */                                                                         \
   IN_TURN(ffi_stacks, 2, (SEXP handles, SEXP seconds))                                           \
-  IN_TURN(ffi_node_copy, 2, (SEXP handle, SEXP seconds))                                         \
+  IN_TURN(ffi_node_copy, 3, (SEXP handle, SEXP job, SEXP seconds))                               \
   /* r/tasks/news.c */                                                                           \
   IN_TURN(ffi_job_await, 1, (SEXP job))                                                          \
   PLAIN(ffi_wake_descriptors, 0, (void))                                                         \
@@ -240,11 +240,12 @@
   PLAIN(ffi_frozen_wanted, 0, (void))                                                            \
   PLAIN(ffi_frozen_folder, 0, (void))                                                            \
   PLAIN(ffi_frozen_fork, 3, (SEXP path, SEXP output, SEXP failed))                               \
-  PLAIN(ffi_frozen_next, 0, (void))                                                              \
+  PLAIN(ffi_frozen_next, 1, (SEXP soon))                                                         \
   PLAIN(ffi_frozen_running, 1, (SEXP now))                                                       \
   PLAIN(ffi_frozen_drop, 0, (void))                                                              \
   PLAIN(ffi_frozen_taken, 0, (void))                                                             \
   /* r/node/console.c */                                                                         \
+  PLAIN(ffi_console_begin, 0, (void))                                                            \
   PLAIN(ffi_frozen_console, 1, (SEXP fun))                                                       \
   /* r/node/observer.c */                                                                        \
   PLAIN(ffi_observer_caller, 0, (void))                                                          \

@@ -3,9 +3,10 @@
  * A frozen copy: its lines come from the session (R/node-frozen.R), its output goes to a file.
  *
  * A node whose task has called browser(), or a function that is debugged, where the session is at a
- * prompt: R asks its console for a line, and so the session is asked (R/node-browse.R). From then
- * on until the task has ended, what it prints and signals is sent at once, R's own error messages
- * included. Else R finds the end of its input, as it does in any script.
+ * prompt: R asks its console for a line, and so the session is asked (R/node-browse.R). From the
+ * first line on until the task has ended, what it prints and signals is sent at once, R's own error
+ * messages included. Else, and where other code reads from stdin(), R finds the end of its input,
+ * as it does in any script.
  */
 #include "r/node/node.h"
 
@@ -23,9 +24,9 @@
 #ifdef CLU_POLLED_EVENTS
 
 static struct {
-  SEXP fun; /* preserved: it gets a prompt and gives a line, or NULL at the end of the input */
-  char rest[65536];
-  size_t n, at; /* what R has not read of the last line */
+  SEXP fun;  /* preserved: it gets a prompt and gives lines, or NULL at the end of the input */
+  SEXP last; /* preserved: a cell with the last lines; NULL: none were given */
+  size_t at; /* of their bytes R has read so many */
   int is_hooked;
   int browses; /* tasks of the job at hand are to ask for lines */
   /* before the task at hand has asked for a line */
@@ -35,24 +36,37 @@ static struct {
   void (*write_ex)(const char *, int, int);
 } console;
 
-/* A line may be longer than R's buffer: it gets it in parts. */
-static int give_line(unsigned char *buffer, int size) {
-  size_t n = console.n - console.at;
-  if (n > (size_t)size - 1) n = (size_t)size - 1;
-  memcpy(buffer, console.rest + console.at, n);
-  buffer[n] = 0;
-  console.at += n;
-  return 1;
+/* Lines may be longer than R's buffer: it gets them in parts. */
+static const char *rest(void) {
+  if (!console.last || TYPEOF(CAR(console.last)) != STRSXP) return "";
+  return CHAR(STRING_ELT(CAR(console.last), 0)) + console.at;
 }
 
-/* 0: it is none. */
-static int take_line(SEXP line) {
-  if (TYPEOF(line) != STRSXP || Rf_xlength(line) != 1) return 0;
-  console.n =
-      (size_t)snprintf(console.rest, sizeof console.rest, "%s\n", CHAR(STRING_ELT(line, 0)));
-  if (console.n >= sizeof console.rest) console.n = sizeof console.rest - 1;
+static int give_rest(unsigned char *buffer, int size) {
+  size_t n = strlen(rest());
+  if (n > (size_t)size - 1) n = (size_t)size - 1;
+  memcpy(buffer, rest(), n);
+  buffer[n] = 0;
+  console.at += n;
+  return n > 0;
+}
+
+static void take(SEXP lines) {
+  if (!console.last) {
+    PROTECT(lines);
+    R_PreserveObject(console.last = Rf_cons(R_NilValue, R_NilValue));
+    UNPROTECT(1);
+  }
+  SETCAR(console.last, lines);
   console.at = 0;
-  return 1;
+}
+
+static SEXP set_fun(SEXP fun) {
+  PROTECT(fun);
+  R_PreserveObject(console.fun = fun);
+  UNPROTECT(1);
+  if (console.last) take(R_NilValue);
+  return R_NilValue;
 }
 
 static SEXP call_for(const char *prompt) {
@@ -75,15 +89,14 @@ static void write_out(const char *text, int n, int kind) {
 
 static int read_in_copy(const char *prompt, unsigned char *buffer, int size, int history) {
   (void)history;
-  if (console.at >= console.n) {
-    SEXP call = PROTECT(call_for(prompt)), line;
-    int failed = 0, is_line;
-    line = R_tryEvalSilent(call, R_BaseEnv, &failed);
-    is_line = !failed && take_line(line);
+  if (!*rest()) {
+    SEXP call = PROTECT(call_for(prompt)), lines;
+    int failed = 0;
+    lines = R_tryEvalSilent(call, R_BaseEnv, &failed);
+    take(failed ? R_NilValue : lines);
     UNPROTECT(1);
-    if (!is_line) return 0;
   }
-  return give_line(buffer, size);
+  return give_rest(buffer, size);
 }
 
 static void say_nothing(int busy) { (void)busy; }
@@ -92,9 +105,7 @@ static void do_nothing(void) {}
 /* From now on R's console is this: `fun` gets a prompt and gives a line, output goes to the copy's
  * file. R is interactive, as it is where the session is. */
 SEXP ffi_frozen_console(SEXP fun) {
-  R_PreserveObject(fun);
-  console.fun = fun;
-  console.n = console.at = 0;
+  set_fun(fun);
   ptr_R_ReadConsole = read_in_copy;
   ptr_R_WriteConsole = NULL;
   ptr_R_WriteConsoleEx = write_out;
@@ -113,48 +124,52 @@ static void write_relayed(const char *text, int n, int kind) {
   clu_relay_print(text, (size_t)n);
 }
 
-static void begin(void) {
-  clu_me.browsing = 1;
-  console.was_at_once = clu_me.relay_at_once;
-  console.errors = R_Consolefile;
-  console.write = ptr_R_WriteConsole;
-  console.write_ex = ptr_R_WriteConsoleEx;
-  clu_me.relay_at_once = 1;
-  R_Consolefile = NULL;
-  ptr_R_WriteConsole = NULL;
-  ptr_R_WriteConsoleEx = write_relayed;
+/* The task is about to ask for a line. What it has printed before, as text, comes with that. */
+SEXP ffi_console_begin(void) {
+  if (!clu_me.browsing) {
+    clu_me.browsing = 1;
+    console.was_at_once = clu_me.relay_at_once;
+    console.errors = R_Consolefile;
+    console.write = ptr_R_WriteConsole;
+    console.write_ex = ptr_R_WriteConsoleEx;
+    clu_me.relay_at_once = 1;
+    R_Consolefile = NULL;
+    ptr_R_WriteConsole = NULL;
+    ptr_R_WriteConsoleEx = write_relayed;
+  }
+  return clu_relay_take_output();
 }
 
 /* An interrupt of what waits for the line ends the task: nothing catches it here. */
 static int read_in_task(const char *prompt, unsigned char *buffer, int size, int history) {
   (void)history;
-  if (!console.browses || clu_me.task != CLU_TASK_RELAYED || clu_me.forked) return 0;
-  if (console.at >= console.n) {
-    SEXP call = PROTECT(call_for(prompt));
-    int is_line;
-    if (!clu_me.browsing) begin();
-    is_line = take_line(Rf_eval(call, R_BaseEnv));
+  if (!*rest()) {
+    SEXP call;
+    if (!console.browses || clu_me.task != CLU_TASK_RELAYED || clu_me.forked) return 0;
+    if (strncmp(prompt, "Browse[", 7) != 0) return 0; /* other code reads from stdin() */
+    call = PROTECT(call_for(prompt));
+    take(Rf_eval(call, R_BaseEnv));
     UNPROTECT(1);
-    if (!is_line) return 0;
   }
-  return give_line(buffer, size);
+  return give_rest(buffer, size);
 }
 
-void clu_console_browse(int browses) {
+int clu_console_browse(int browses) {
   console.browses = browses;
-  if (!browses || console.is_hooked) return;
+  if (!browses || console.is_hooked) return browses;
   console.is_hooked = 1;
-  R_PreserveObject(console.fun = clu_node_r("line_reader", R_NilValue));
+  set_fun(clu_node_r("line_reader", R_NilValue));
   ptr_R_ReadConsole = read_in_task;
   R_NoEcho = FALSE; /* or R makes no prompts */
+  return 1;
 }
 
 void clu_console_end_task(void) {
   SEXP call;
   int failed;
+  if (console.last) take(R_NilValue);
   if (!clu_me.browsing) return;
   clu_me.browsing = 0;
-  console.n = console.at = 0;
   clu_me.relay_at_once = console.was_at_once;
   R_Consolefile = console.errors;
   ptr_R_WriteConsole = console.write;
@@ -171,7 +186,13 @@ SEXP ffi_frozen_console(SEXP fun) {
   return R_NilValue;
 }
 
-void clu_console_browse(int browses) { (void)browses; }
+SEXP ffi_console_begin(void) { return R_NilValue; }
+
+int clu_console_browse(int browses) {
+  (void)browses;
+  return 0;
+}
+
 void clu_console_end_task(void) {}
 
 #endif

@@ -15,6 +15,7 @@
 
 #include <R_ext/GraphicsEngine.h>
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@
 
 enum { MOST_COPIES = 32 };                    /* of one node, until they are reaped */
 static const int64_t LOOK_EVERY = 1000000000; /* ns */
+enum { MOST_LOOKS = 30 };                     /* of one that nobody asks, where that is soon */
 static const int64_t LEAST_LEFT = 64 << 20;   /* bytes of memory, or a 32nd of the limit */
 
 static struct {
@@ -156,19 +158,26 @@ SEXP ffi_frozen_fork(SEXP path, SEXP output, SEXP failed) {
 
 /* ---- in the copy ---- */
 
+static void end_copy(void) {
+  remove_place();
+  clu_os_end_self();
+}
+
 static int is_there(const char *path) {
   uint64_t id[2] = {0, 0};
   clu_os_path_id(path, id);
   return id[0] || id[1];
 }
 
-/* Sleeps until a process of this user has connected: its descriptor. */
-SEXP ffi_frozen_next(void) {
+/* Sleeps until a process of this user has connected: its descriptor. `soon`: it is about to, or
+ * nobody will. */
+SEXP ffi_frozen_next(SEXP soon) {
+  int left = Rf_asLogical(soon) == TRUE ? MOST_LOOKS : INT_MAX;
   for (;;) {
     clu_fd fd;
     clu_pid pid;
     if (clu_os_wait_readable(frozen.listener, LOOK_EVERY) == CLU_TIMEOUT) {
-      if (!is_there(frozen.path) || memory_is_short()) clu_os_end_self();
+      if (!is_there(frozen.path) || memory_is_short() || left-- == 0) end_copy();
       continue;
     }
     if (clu_os_accept(frozen.listener, &fd, NULL, NULL) != CLU_OK) continue;

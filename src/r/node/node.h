@@ -118,8 +118,9 @@ void clu_frozen_reap(void);
 
 /* ---- console.c ---- */
 
-/* Has R ask the session for lines of browser() in tasks of the job at hand, or not. */
-void clu_console_browse(int browses);
+/* Has R ask the session for lines of browser() in tasks of the job at hand, or not. Returns whether
+ * it does: R of this system may not be able to. */
+int clu_console_browse(int browses);
 /* A task has ended, which may have asked for some. */
 void clu_console_end_task(void);
 
@@ -154,6 +155,8 @@ void clu_relay_drop(void);
 int clu_relay_is_open(void);
 /* Does as if the task at hand had printed this. */
 void clu_relay_print(const char *text, size_t n);
+/* Output that was not sent yet, as one text; it is not sent then. */
+SEXP clu_relay_take_output(void);
 /* Tells whether what R prints arrives there, alone or also elsewhere. R has to have a sink for
  * it. */
 int clu_relay_try_to_reach(void);

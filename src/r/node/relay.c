@@ -182,6 +182,14 @@ static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con)
   return n;
 }
 
+SEXP clu_relay_take_output(void) {
+  size_t n = relay.n < MOST_TEXT ? relay.n : MOST_TEXT;
+  SEXP x = PROTECT(Rf_ScalarString(Rf_mkCharLenCE(n ? relay.out : "", (int)n, CE_NATIVE)));
+  relay.n = 0;
+  UNPROTECT(1);
+  return x;
+}
+
 void clu_relay_print(const char *text, size_t n) { relay_write(text, 1, n, NULL); }
 
 /* This is printed to see where it arrives: a text of no length. */

@@ -53,7 +53,9 @@ static const char *text_of(SEXP call) {
 
 /* The copy never comes back from here, see frozen_main() in R/node-frozen.R. */
 static void tell_copy(uint32_t copy) {
-  clu_stack_tell_copy(clu_me.boot.asked, clu_me.boot.stack, copy, text_of(hook.copy));
+  int is_at_that = clu_me.seq && atomic_load(&clu_me.boot.asked->copy_of) == clu_me.seq;
+  clu_stack_tell_copy(clu_me.boot.asked, clu_me.boot.stack, copy,
+                      is_at_that ? text_of(hook.copy) : "");
 }
 
 static void tell(uint32_t question) {

@@ -114,46 +114,80 @@ SEXP ffi_stacks(SEXP handles, SEXP seconds) {
 
 typedef struct copying {
   SEXP handles;
+  uint64_t seq; /* what the node is at */
   uint32_t copy;
 } copying;
 
-/* Also where it is not busy any more, or has ended. */
+/* The number of the request or task that a node is at, and whose it is; 0: nothing. */
+static uint64_t at_hand(const clu_node *nd, clu_task_job **j, uint64_t *task) {
+  uint64_t since, seq;
+  *j = NULL;
+  if (!clu_node_is_open(nd) || !clu_node_busy(nd)) return 0;
+  seq = clu_engine_at_hand(nd, j, task, &since);
+  return seq ? seq : clu_node_request_at_hand(nd);
+}
+
+/* Also where it is at something else, or has ended. */
 static int is_copied(void *data) {
   const copying *c = data;
   clu_node *nd = nth(c->handles, 0);
+  clu_task_job *j;
+  uint64_t task;
   take_results(c->handles);
-  if (!nd || !clu_node_is_open(nd) || !clu_node_busy(nd)) return 1;
-  return clu_node_has_told_copy(nd, c->copy);
+  if (!nd || !clu_node_is_open(nd)) return 1;
+  return clu_node_has_told_copy(nd, c->copy) || at_hand(nd, &j, &task) != c->seq;
 }
 
-/* Asks the node of this handle for a copy of itself, and waits `seconds` at most. c("copy",
- * "process id, key, path"), or why there is none: "idle": it is at nothing; "unknown": it cannot be
- * asked; "silent": it has not answered; "refused": it could not. */
-SEXP ffi_node_copy(SEXP handle, SEXP seconds) {
-  static clu_stack s;
-  const char *why = "copy";
-  SEXP handles = PROTECT(Rf_allocVector(VECSXP, 1)), out;
-  uint64_t deadline = clu_in_seconds(seconds);
-  copying c = {handles, 0};
-  clu_node *nd;
-  int has_told;
-  SET_VECTOR_ELT(handles, 0, handle);
-  clu_pump(0, NULL);
-  nd = clu_get_node(handle);
-  if (is_copied(&c) && !clu_node_busy(nd)) why = "idle";
-  if (!strcmp(why, "copy") && !(c.copy = clu_node_ask_copy(nd))) why = "unknown";
-  while (c.copy && !is_copied(&c)) {
+static SEXP copy_answer(const char *why, const char *where, double element) {
+  SEXP out = PROTECT(Rf_allocVector(VECSXP, 3));
+  SET_VECTOR_ELT(out, 0, Rf_mkString(why));
+  SET_VECTOR_ELT(out, 1, Rf_mkString(where));
+  SET_VECTOR_ELT(out, 2, Rf_ScalarReal(element));
+  UNPROTECT(1);
+  return out;
+}
+
+/* Has the node that `c` tells of make a copy of itself, as long as it is at that. Why there is
+ * none, or "copy", and `s` has where it is. */
+static const char *make_copy(copying *c, clu_node *nd, uint64_t deadline, clu_stack *s) {
+  clu_task_job *j;
+  uint64_t task;
+  if (!(c->copy = clu_node_ask_copy(nd, c->seq))) return "unknown";
+  while (!is_copied(c)) {
     uint64_t now = clu_os_now();
     if (now >= deadline) break;
-    clu_wait_for(is_copied, &c, now + LOOK_EVERY < deadline ? now + LOOK_EVERY : deadline, NULL);
+    clu_wait_for(is_copied, c, now + LOOK_EVERY < deadline ? now + LOOK_EVERY : deadline, NULL);
   }
+  if (clu_node_is_open(nd) && clu_node_has_told_copy(nd, c->copy) && clu_node_stack(nd, s) &&
+      s->copy[0])
+    return "copy";
+  if (clu_node_is_open(nd)) clu_node_give_up_copy(nd);
+  if (at_hand(nd, &j, &task) != c->seq) return "idle";
+  return clu_node_has_told_copy(nd, c->copy) ? "refused" : "silent";
+}
+
+/* Asks the node of this handle for a copy of itself, and waits `seconds` at most. `job`: as long as
+ * it is at a task of the job with this number; NA: whatever it is at. list("copy", "process id,
+ * key, path", element), or why there is none: "idle": it is at nothing, or at something else;
+ * "unknown": it cannot be asked; "silent": it has not answered; "refused": it could not. */
+SEXP ffi_node_copy(SEXP handle, SEXP job, SEXP seconds) {
+  static clu_stack s;
+  const char *why = "idle";
+  double element = NA_REAL, wanted = Rf_asReal(job);
+  SEXP handles = PROTECT(Rf_allocVector(VECSXP, 1)), out;
+  uint64_t deadline = clu_in_seconds(seconds), task;
+  copying c = {handles, 0, 0};
+  clu_node *nd;
+  clu_task_job *j;
+  SET_VECTOR_ELT(handles, 0, handle);
+  clu_pump(0, NULL);
+  take_results(handles);
   nd = clu_get_node(handle);
-  has_told = c.copy && clu_node_is_open(nd) && clu_node_has_told_copy(nd, c.copy);
-  if (c.copy && !has_told) why = clu_node_busy(nd) ? "silent" : "idle";
-  if (has_told && (!clu_node_stack(nd, &s) || !s.copy[0])) why = "refused";
-  out = PROTECT(Rf_allocVector(STRSXP, strcmp(why, "copy") ? 1 : 2));
-  SET_STRING_ELT(out, 0, Rf_mkChar(why));
-  if (!strcmp(why, "copy")) SET_STRING_ELT(out, 1, Rf_mkChar(s.copy));
-  UNPROTECT(2);
+  c.seq = at_hand(nd, &j, &task);
+  if (!ISNA(wanted) && (!j || (double)clu_task_job_number(j) != wanted)) c.seq = 0;
+  if (j) element = clu_number_or_na(clu_task_job_element(j, task));
+  if (c.seq) why = make_copy(&c, nd, deadline, &s);
+  out = copy_answer(why, strcmp(why, "copy") ? "" : s.copy, element);
+  UNPROTECT(1);
   return out;
 }
