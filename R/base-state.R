@@ -39,6 +39,7 @@
 #   actors, actor_number, sees_to_actors, actors_seen    see actor-actor.R
 #   libraries    files of compiled code that have come, by their paths, see code-recipes.R
 #   shell        lines of programs for a shell, by name, see base-shell.R
+#   place        name of this machine, and this session's folder: where nodes look for it
 #   prompts      elements that have called browser(), see task-prompt.R
 #   read_line    in tests: a function in place of readline(), see task-prompt.R
 #   called       what the next map is called, see task-job-label.R
@@ -95,6 +96,7 @@ forget_parents <- function() {
 #                        See node-frozen.R
 #   browse, debugged     of a task that has called browser(); functions that are debugged for its
 #                        job: see node-browse.R
+#   session_at, is_beside    where the session is, and whether that is here; see there, too
 #   loop_frame           see node-stack.R
 the_node <- new.env(parent = emptyenv())
 

@@ -9,9 +9,16 @@ line_reader <- function(unused) {
 }
 
 # Tells whether the session is on this machine, and sees the same files: others cannot connect.
+# Asked for each job, and so remembered.
 is_beside_session <- function(wishes) {
   at <- attr(wishes, "at")
-  is.character(at) && identical(at[[1L]], Sys.info()[["nodename"]]) && dir.exists(at[[2L]])
+  if (!is.character(at)) return(FALSE)
+  if (!identical(at, the_node$session_at)) {
+    is_beside <- identical(at[[1L]], Sys.info()[["nodename"]]) && dir.exists(at[[2L]])
+    the_node$session_at <- at
+    the_node$is_beside <- is_beside
+  }
+  the_node$is_beside
 }
 
 read_line <- function(prompt) {

@@ -153,7 +153,8 @@ wishes_of_user <- function(o, fun, globals) {
   if (most < 1 && !browses) return(NULL)
   wishes <- as.integer(c(min(most, 1000), o$timeout > 0, browses))
   if (browses) {
-    attr(wishes, "at") <- c(Sys.info()[["nodename"]], tempdir())
+    if (!identical(the$place[2L], tempdir())) the$place <- c(Sys.info()[["nodename"]], tempdir())
+    attr(wishes, "at") <- the$place
     attr(wishes, "debugged") <- debugged_among(fun, globals)
   }
   wishes

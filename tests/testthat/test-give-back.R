@@ -8,8 +8,10 @@ environment(grow) <- globalenv()
 
 test_that("a node that has had much memory gives it back when it is idle, and says so", {
   needs("memory")
-  for (strategy in c("fork_server", "parallel")) {
-    cl <- make_cluster(1, strategy)
+  # R itself frees pages in every second full collection only
+  for (strategy in c("fork_server", "fork_server, collected once", "parallel")) {
+    cl <- make_cluster(1, sub(",.*", "", strategy))
+    if (grepl("once", strategy)) parallel::clusterCall(cl, gc)
     expect_identical(cluster_status(cl)$gave_back, 0)
     cluster_map(cl, 1, grow)
     had <- cluster_status(cl)$memory

@@ -36,9 +36,19 @@ static void collect(void *unused) {
   R_gc(); /* code of the user's may run: finalizers */
 }
 
+/* R frees its pages in every second full collection only (R_PageReleaseFreq in its memory.c): so
+ * there is a second one where the first has left more than `enough`. */
+static void collect_all(int64_t enough) {
+  for (int k = 0; k < 2; k++) {
+    R_ToplevelExec(collect, NULL);
+    clu_os_release_memory();
+    if (resident() <= enough) return;
+  }
+}
+
 void clu_give_back_now(void) {
   int64_t after;
-  R_ToplevelExec(collect, NULL);
+  collect_all(has + GROWN);
   clu_expect_no_values(); /* and what the C library has freed goes, too */
   after = resident();
   worked = 0;
@@ -48,7 +58,7 @@ void clu_give_back_now(void) {
 void clu_give_back(void) {
   int64_t before = has > 0 && worked > WORKED ? resident() : 0, after;
   worked = 0;
-  if (before > has + GROWN) R_ToplevelExec(collect, NULL);
+  if (before > has + GROWN) collect_all(has + GROWN);
   clu_expect_no_values();
   if (before <= has + GROWN) return;
   after = resident();

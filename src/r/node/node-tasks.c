@@ -378,10 +378,13 @@ static void collect_garbage(void) {
   work.peak = most;
   if (has < work.needs) work.needs = has;
   if (has < work.may_have / 2 || has < work.needs + work.may_have / 8) return;
-  clu_work_tell(); /* the collection takes long */
-  R_gc();
-  clu_os_release_memory();
-  work.needs = clu_os_process_memory(clu_os_getpid(), -1);
+  clu_work_tell();              /* the collection takes long */
+  for (int k = 0; k < 2; k++) { /* see give-back.c */
+    R_gc();
+    clu_os_release_memory();
+    work.needs = clu_os_process_memory(clu_os_getpid(), -1);
+    if (work.needs < work.may_have / 2) break;
+  }
   work.peak = clu_os_process_memory(clu_os_getpid(), INT64_MAX);
   work.began = 0;
 }
