@@ -62,7 +62,10 @@ contenders <- list(
     stop = function() mirai::daemons(0)),
   "future" = list(
     package = c("future", "future.apply"),
-    start = function(workers, file) future::plan("multisession", workers = workers),
+    start = function(workers, file) {
+      options(parallelly.maxWorkers.localhost = c(Inf, Inf)) # it refuses 16 on two cores
+      future::plan("multisession", workers = workers)
+    },
     map = function(x, f) future.apply::future_lapply(x, f, future.seed = NULL), # the tasks have seeds of their own
     stop = function() future::plan("sequential")))
 
