@@ -39,10 +39,8 @@ copy_of_node <- function(node, number = NA) {
   }
   if (answer[[1L]] == "idle" && !is.na(number)) return(NULL)
   if (answer[[1L]] != "copy") throw_not_copied(node, answer[[1L]])
-  parts <- regmatches(answer[[2L]], regexec("^([0-9]+) ([^ ]+) (.*)$", answer[[2L]]))[[1L]]
   copy$element <- answer[[3L]]
-  c(copy, list(pid = as.integer(parts[[2L]]), key = parts[[3L]], path = parts[[4L]],
-               text = "busy"))
+  c(copy, read_copy(answer[[2L]]), text = "busy")
 }
 
 throw_not_copied <- function(node, why) {

@@ -76,17 +76,19 @@ copy_of <- function(t, f, value) {
   if (f$why == "timeout" && !is.na(f$stack)) {
     lines <- strsplit(f$stack, "\n", fixed = TRUE)[[1L]]
     line <- lines[startsWith(lines, FROZEN_LINE)]
-    parts <- regmatches(line, regexec("^.frozen ([0-9]+) ([^ ]+) (.*)$", line))
-    if (length(parts)) {
-      p <- parts[[1L]]
-      told <- list(pid = as.integer(p[[2L]]), key = p[[3L]], path = p[[4L]])
-    }
+    if (length(line)) told <- read_copy(substring(line[[1L]], nchar(FROZEN_LINE) + 1L))
   }
   if (is.null(told)) return(NULL)
   if (is_this_machine(f$host)) t$copies <- c(t$copies, dirname(told$path))
   if (identical(t$info, the_own_info())) .Call(ffi_tasks_idle, t$ptr, KEPT_FOR)
   text <- if (is.list(value)) value$text else "time is up"
   c(told, list(element = f$element, node = f$node, host = f$host, tasks = t, text = text))
+}
+
+# Where a copy is, in the words of its node: see told_of_copy(), copy_while_busy().
+read_copy <- function(text) {
+  parts <- regmatches(text, regexec("^([0-9]+) ([^ ]+) (.*)$", text))[[1L]]
+  list(pid = as.integer(parts[[2L]]), key = parts[[3L]], path = parts[[4L]])
 }
 
 # The nodes of the session's own cluster end when nobody uses them; those with copies after so many

@@ -32,3 +32,13 @@ start_terminal <- function() {
          unlink(socket, recursive = TRUE)
        })
 }
+
+# Tells whether the last line on its screen matches, or does so soon.
+ends_with <- function(term, pattern) {
+  is_last <- function() {
+    lines <- term$screen()
+    lines <- lines[nzchar(lines)]
+    length(lines) > 0L && grepl(pattern, lines[[length(lines)]])
+  }
+  eventually(is_last(), 60)
+}

@@ -15,7 +15,7 @@ typing <- function(lines, code) {
   list(value = value, prompts = prompts, out = out, left = lines)
 }
 # What a function of the tests' own namespace would be, but in the workspace.
-here <- function(f) {
+in_workspace <- function(f) {
   environment(f) <- globalenv()
   f
 }
@@ -25,7 +25,7 @@ left_behind <- function(cl) {
 }
 
 # testthat makes browser() an error where R is not interactive, in nodes, too.
-as_no_check <- function(env = parent.frame()) {
+allow_browser <- function(env = parent.frame()) {
   name <- "_R_CHECK_BROWSER_NONINTERACTIVE_"
   old <- Sys.getenv(name, NA)
   Sys.unsetenv(name)
@@ -34,10 +34,10 @@ as_no_check <- function(env = parent.frame()) {
 }
 
 test_that("lines go to browser(), and the element goes on", {
-  as_no_check()
+  allow_browser()
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
-  f <- here(function(x) {
+  f <- in_workspace(function(x) {
     y <- x * 2
     cat("before", x, "\n")
     if (x == 2) browser()
@@ -63,16 +63,16 @@ test_that("lines go to browser(), and the element goes on", {
 })
 
 test_that("a function that is debugged here is debugged there, and not in a later map", {
-  as_no_check()
+  allow_browser()
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
-  g <- here(function(x) {
+  g <- in_workspace(function(x) {
     z <- 3 * x
     z + 1
   })
   assign("debugged_g", g, globalenv())
   on.exit(rm("debugged_g", envir = globalenv()), add = TRUE)
-  f <- here(function(x) debugged_g(x))
+  f <- in_workspace(function(x) debugged_g(x))
   run <- function(lines) typing(lines, cluster_map(cl, 1:2, f))
   debug(debugged_g)
   for (k in 1:2) {
@@ -95,10 +95,10 @@ test_that("a function that is debugged here is debugged there, and not in a late
 })
 
 test_that("one element at a time is at the prompt", {
-  as_no_check()
+  allow_browser()
   cl <- make_cluster(3)
   on.exit(stop_cluster(cl), add = TRUE)
-  f <- here(function(x) {
+  f <- in_workspace(function(x) {
     for (k in 1:3) browser()
     x
   })
@@ -112,10 +112,10 @@ test_that("one element at a time is at the prompt", {
 })
 
 test_that("tasks, other maps and mclapply() ask, too; where output is collected nobody asks", {
-  as_no_check()
+  allow_browser()
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
-  f <- here(function(x) {
+  f <- in_workspace(function(x) {
     browser()
     x + 1
   })
@@ -127,7 +127,7 @@ test_that("tasks, other maps and mclapply() ask, too; where output is collected 
   x <- typing(c("x <- 10", "c", "c"), cluster_map_dbl(cl, c(1, 2), f))
   expect_true(11 %in% x$value)
   expect_length(x$left, 0L)
-  collects <- here(function(x) utils::capture.output(browser()))
+  collects <- in_workspace(function(x) utils::capture.output(browser()))
   x <- typing("left", cluster_map(cl, 1, collects))
   expect_identical(x$left, "left")
   x <- typing("left", cluster_map(cl, 1, f, .relay = "none"))
@@ -137,7 +137,7 @@ test_that("tasks, other maps and mclapply() ask, too; where output is collected 
   expect_identical(x$value, list(2, 3))
   expect_length(x$left, 0L)
   # one that has a prompt nobody listens to does not hold up others
-  second <- here(function(i) {
+  second <- in_workspace(function(i) {
     if (i == 1) Sys.sleep(0.5)
     browser()
     i
@@ -149,7 +149,7 @@ test_that("tasks, other maps and mclapply() ask, too; where output is collected 
   expect_identical(x$value, list(1L, list(6), 2L))
   expect_length(x$left, 0L)
   # each part of a program is at the prompt
-  part <- here(function(rank) {
+  part <- in_workspace(function(rank) {
     if (rank == 2) browser()
     node_barrier()
     rank
@@ -168,10 +168,10 @@ test_that("tasks, other maps and mclapply() ask, too; where output is collected 
   expect_identical(sum(x$out == "[1] 5"), 1L)
   long <- sprintf("nchar('%s')", strrep("x", 1e5))
   expect_true("[1] 100000" %in% typing(c(long, "c"), cluster_map(cl, 1, f))$out)
-  reads <- here(function(i) length(readLines(stdin(), 1)))
+  reads <- in_workspace(function(i) length(readLines(stdin(), 1)))
   expect_identical(typing("left", cluster_map(cl, 1, reads))$left, "left")
   # a function that fails behind its prompt
-  fails <- here(function(x) {
+  fails <- in_workspace(function(x) {
     browser()
     stop("behind it")
   })
@@ -180,10 +180,10 @@ test_that("tasks, other maps and mclapply() ask, too; where output is collected 
 })
 
 test_that("Q ends the map; a node that dies, and a time limit, end the wait", {
-  as_no_check()
+  allow_browser()
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
-  f <- here(function(x) {
+  f <- in_workspace(function(x) {
     browser()
     x
   })
@@ -227,7 +227,7 @@ test_that("Q ends the map; a node that dies, and a time limit, end the wait", {
 })
 
 test_that("at the prompt: lines, stepping, Ctrl-C, Q", {
-  as_no_check()
+  allow_browser()
   linux_only()
   outside_checks_only()
   skip_if_not(nzchar(Sys.which("tmux")), "needs tmux")
@@ -236,14 +236,7 @@ test_that("at the prompt: lines, stepping, Ctrl-C, Q", {
     term$close()
     for (p in processes_of(term)) tools::pskill(p, 9L)
   }, add = TRUE)
-  last <- function(pattern) {
-    is_last <- function() {
-      lines <- term$screen()
-      lines <- lines[nzchar(lines)]
-      length(lines) > 0L && grepl(pattern, lines[[length(lines)]])
-    }
-    eventually(is_last(), 60)
-  }
+  last <- function(pattern) ends_with(term, pattern)
   at_r <- "^> ?$"
   at_browser <- "^Browse\\[[12]\\]> ?$"
   types <- function(line, then) {

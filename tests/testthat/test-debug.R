@@ -221,14 +221,7 @@ test_that("at the prompt: menu, browser, output, errors, Ctrl-C, c, Q", {
     for (p in processes_of(term)) tools::pskill(p, 9L)
   })
   shows <- function(pattern) eventually(any(grepl(pattern, term$screen())), 60)
-  last <- function(pattern) {
-    is_last <- function() {
-      lines <- term$screen()
-      lines <- lines[nzchar(lines)]
-      length(lines) > 0L && grepl(pattern, lines[[length(lines)]])
-    }
-    eventually(is_last(), 60)
-  }
+  last <- function(pattern) ends_with(term, pattern)
   steps <- list(
     c("library(clutch); cl <- make_cluster(2); g <- function(y) { z <- y * 2; stop('long') }",
       "^> $"),

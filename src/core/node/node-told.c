@@ -32,42 +32,41 @@ static clu_stack_word *stack_of(clu_node *nd, clu_stack **stack) {
   return *stack ? clu_shared_stack_word(s, slot) : NULL;
 }
 
-uint32_t clu_node_ask_stack(clu_node *nd) {
+static uint32_t ask(clu_node *nd, enum clu_stack_wish what, uint64_t seq) {
   clu_stack *stack;
   clu_stack_word *w = stack_of(nd, &stack);
-  uint32_t question = w ? clu_stack_ask(w) : 0;
-  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_CALLS, 0);
-  return question;
+  uint32_t number;
+  if (!w) return 0;
+  number = what == CLU_STACK_COPY ? clu_stack_ask_copy(w, seq) : clu_stack_ask(w);
+  if (nd->transport->ask_stack) nd->transport->ask_stack(nd, what, seq);
+  return number;
 }
 
-uint32_t clu_node_ask_copy(clu_node *nd, uint64_t seq) {
+/* `is_told`: of that number. Where the node is reached by messages only it is asked again. */
+static int has_told(clu_node *nd, int (*is_told)(const clu_stack_word *, uint32_t), uint32_t n) {
   clu_stack *stack;
-  clu_stack_word *w = stack_of(nd, &stack);
-  uint32_t copy = w ? clu_stack_ask_copy(w, seq) : 0;
-  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_COPY, seq);
-  return copy;
+  const clu_stack_word *w = stack_of(nd, &stack);
+  if (w && is_told(w, n)) return 1;
+  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_LAST, 0);
+  return 0;
+}
+
+uint32_t clu_node_ask_stack(clu_node *nd) { return ask(nd, CLU_STACK_CALLS, 0); }
+
+int clu_node_has_told_stack(clu_node *nd, uint32_t question) {
+  return has_told(nd, clu_stack_is_told, question);
+}
+
+uint32_t clu_node_ask_copy(clu_node *nd, uint64_t seq) { return ask(nd, CLU_STACK_COPY, seq); }
+
+int clu_node_has_told_copy(clu_node *nd, uint32_t copy) {
+  return has_told(nd, clu_stack_is_copied, copy);
 }
 
 void clu_node_give_up_copy(clu_node *nd) {
   clu_stack *stack;
   clu_stack_word *w = stack_of(nd, &stack);
   if (w) clu_stack_give_up_copy(w);
-}
-
-int clu_node_has_told_copy(clu_node *nd, uint32_t copy) {
-  clu_stack *stack;
-  const clu_stack_word *w = stack_of(nd, &stack);
-  if (w && clu_stack_is_copied(w, copy)) return 1;
-  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_LAST, 0);
-  return 0;
-}
-
-int clu_node_has_told_stack(clu_node *nd, uint32_t question) {
-  clu_stack *stack;
-  const clu_stack_word *w = stack_of(nd, &stack);
-  if (w && clu_stack_is_told(w, question)) return 1;
-  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, CLU_STACK_LAST, 0);
-  return 0;
 }
 
 int clu_node_stack(clu_node *nd, clu_stack *out) {

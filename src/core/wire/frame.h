@@ -106,12 +106,12 @@ enum clu_kind {
                       not begun any more. To one of another host */
   CLU_K_TAKEN,     /* seq: the node. u64 the first of these */
   /* between session and fork server */
-  CLU_K_STACK, /* seq: the node. u8 enum clu_stack_wish (core/shm/stacks.h), u64 the request or task
-                  that a copy is of. The answer, by the same seq: u32 number of the question, if it
-                  was asked, else 0; u32 number of what it has told last, 0: nothing; u64 number of
-                  its task then; u64 how many ns ago; u32 number of the copy, if one was asked for,
-                  else 0; u32 number of the last that was made; where it listens, CLU_COPY_TEXT
-                  bytes; then the text */
+  CLU_K_STACK, /* seq: the node. u8 enum clu_stack_wish, see core/shm/stacks.h; u64 the request or
+                  task that a copy is of. The answer, by the same seq: u32 number of the question,
+                  if it was asked, else 0; u32 number of what it has told last, 0: nothing; u64
+                  number of its task then; u64 how many ns ago; u32 number of the copy, if one was
+                  asked for, else 0; u32 number of the last that was made; where it listens,
+                  CLU_COPY_TEXT bytes; then the text */
   /* session to fork server */
   CLU_K_HOLD, /* seq: the node. u8 1: its process group is stopped; 0: it goes on */
   /* session to node */

@@ -112,7 +112,6 @@ static void become_copy(clu_pid node, clu_fd listener, clu_fd out, int is_failed
   clu_me.seq = 0;
   clu_me.task = CLU_TASK_NONE;
   clu_stack_in_copy();
-  R_interrupts_suspended = FALSE;
   if (clu_os_follow_parent(node, 1) == CLU_DEAD) clu_os_end_self();
   clu_os_redirect_output(out, out);
   clu_os_leave_files(listener);
@@ -191,6 +190,7 @@ SEXP ffi_frozen_running(SEXP now) {
   clu_me.running = Rf_asLogical(now) == TRUE;
   clu_me.interrupted = 0;
   clu_me.interrupt_at = 0;
-  R_interrupts_pending = 0;
+  R_interrupts_pending = 0; /* the node's, not this copy's */
+  R_interrupts_suspended = FALSE;
   return R_NilValue;
 }
