@@ -141,9 +141,10 @@ deadlock_error <- function(ranks) {
 }
 
 waits_of <- function(ranks) {
-  here <- which(ranks$state == 1L)
-  what <- vapply(here, function(i) wait_text(ranks, i), "")
-  data.frame(rank = here, waits_for = ranks$waits_for[here], tag = ranks$tag[here], what = what)
+  waiting <- which(ranks$waits != 0L) # some have left since
+  what <- vapply(waiting, function(i) wait_text(ranks, i), "")
+  data.frame(rank = waiting, waits_for = ranks$waits_for[waiting], tag = ranks$tag[waiting],
+             what = what)
 }
 
 wait_text <- function(ranks, i) {

@@ -299,6 +299,19 @@ test_that("a deadlock is found, and says who waits for whom", {
   expect_match(conditionMessage(e), "rank 2 waits for room to send to rank 1")
 })
 
+test_that("who asks late still sees what those that have left a deadlock waited for", {
+  e <- run_failure(run_on(3, function(rank) {
+    ask_late <- function(e) {
+      Sys.sleep(1)
+      clutch:::run_stops(1L, 0L)
+    }
+    tryCatch(node_receive(rank %% 3 + 1), clutch_deadlock = if (rank == 1) ask_late else stop)
+  }))
+  late <- e$errors[[1L]]$parent
+  expect_s3_class(late, "clutch_deadlock")
+  expect_identical(late$waits$waits_for, c(2L, 3L, 1L))
+})
+
 test_that("nodes that call different things are told who called what", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))

@@ -6,6 +6,7 @@ uint32_t clu_mesh_events(const clu_mesh *m) { return atomic_load(&m->ranks[m->ra
 
 void clu_mesh_waits(clu_mesh *m, int what, int who, const char *tag) {
   mesh_rank *r = &m->ranks[m->rank];
+  if (clu_mesh_verdict(m, NULL) != CLU_OK) return;
   if (what == CLU_WAIT_NONE) {
     atomic_store_explicit(&r->waits, CLU_WAIT_NONE, memory_order_relaxed);
     return;

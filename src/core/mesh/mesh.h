@@ -184,7 +184,8 @@ void clu_mesh_drop_mail(clu_mesh *m);
 
 /* Returns this rank's event count: to be asked before one looks. */
 uint32_t clu_mesh_events(const clu_mesh *m);
-/* Tells others what this rank waits for, until the next call. */
+/* Tells others what this rank waits for, until the next call. After a verdict it stays as it was:
+ * the others of a deadlock ask for it when this one has left already. */
 void clu_mesh_waits(clu_mesh *m, int what, int who, const char *tag);
 /* Blocks until the event count is another than `events`, `ns` at most, or a signal came; awake for
  * a while where that pays. Then the verdict. Meanwhile looks for a deadlock. */
