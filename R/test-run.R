@@ -30,6 +30,15 @@
 #' changed but test files, their first tests start at once. It ends with the session and with
 #' [fork_server_stop()].
 #'
+#' @section While you write:
+#' With `watch = TRUE` a saved test file runs, and for a saved file of `R` those test files run that
+#' use what has changed in it, by themselves or by other functions of the package or of helper
+#' files. Who uses what is told by names in the code; for what that cannot tell (methods of another
+#' package's generic, classes of S4, compiled code, data) all test files run. What is called by a
+#' name that is put together as it runs is not seen. Functions that have changed are put into the
+#' package as it is loaded; it is loaded again where other things have changed. What cannot be
+#' parsed or loaded is told, and the next file that is saved is waited for.
+#'
 #' @section `R CMD check`:
 #' In `tests/testthat.R` replace `test_check("mypackage")` by
 #' ```r
@@ -52,7 +61,10 @@
 #' @param nodes number of files that run at the same time, at most.
 #' @param timeout number of seconds, or a text such as `"5min"`: what one test file may take.
 #' @param stop_on_failure,stop_on_warning logical: is it an error if tests fail, or warn?
-#' @return Object of class `testthat_results`, invisibly: what [testthat::test_dir()] returns.
+#' @param watch logical: `TRUE` goes on after the run, until Ctrl-C: whenever a file is saved the
+#'   test files run that depend on it. `stop_on_failure` and `stop_on_warning` mean nothing then.
+#' @return Object of class `testthat_results`, invisibly: what [testthat::test_dir()] returns; with
+#'   `watch` that of the last run.
 #' @section Errors: `clutch_test_load`: the package cannot be loaded. `clutch_test_none`: there are
 #'   no test files. `clutch_package`, with element `package`: \pkg{testthat} is not installed.
 #'   `clutch_argument`. All have class `clutch_error`. Errors of setup files, and the error that
@@ -73,7 +85,7 @@
 #' @export
 cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., package = NULL,
                          load = NULL, nodes = available_cores(), timeout = Inf,
-                         stop_on_failure = TRUE, stop_on_warning = FALSE) {
+                         stop_on_failure = TRUE, stop_on_warning = FALSE, watch = FALSE) {
   need_testthat()
   forget_parents()
   given_path <- if (!missing(path)) path
@@ -85,13 +97,25 @@ cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., packag
   files <- files_of_suite(s, filter, ...)
   s$warm_up <- TRUE
   if (is.null(reporter)) reporter <- default_reporter_of(s)
+  if (check_flag(watch, "`watch`")) {
+    if (s$load == "installed")
+      throw("argument", "watch = TRUE: an installed package does not change, its source does")
+    results <- watch_suite(s, function() files_of_suite(s, filter, ...),
+                           function(s, files) run_with(s, files, reporter))
+    return(invisible(results))
+  }
+  results <- run_with(s, files, reporter)
+  check_results(results, stop_on_failure, stop_on_warning)
+  invisible(results)
+}
+
+# The value is the results.
+run_with <- function(s, files, reporter) {
   r <- new_reporters(reporter, s$dir)
   if (inherits(r$user, "DebugReporter"))
     throw("argument", "the reporter \"debug\" cannot reach a test in another process")
   run_suite(s, files, r)
-  results <- results_of(r)
-  check_results(results, stop_on_failure, stop_on_warning)
-  invisible(results)
+  results_of(r)
 }
 
 need_testthat <- function() {
@@ -247,7 +271,7 @@ start_file <- function(run, f) {
   s <- run$suite
   for (path in c(f$log, f$output)) file.create(path)
   options <- list(width = getOption("width"), cli.num_colors = cli::num_ansi_colors())
-  work <- c(s[c("dir", "root", "package", "load", "load_all")],
+  work <- c(s[c("dir", "root", "package", "load", "load_all", "patches")],
             list(file = f$name, log = f$log, output = f$output, shown_as = run$shown_as,
                  options = options))
   f$node <- start_next_program(run$server, sprintf("test_file(%s)", deparse1(f$name)),

@@ -9,8 +9,8 @@ LOAD_LIMIT <- 3600 # seconds that a package may take to load, and to compile
 server_of_suite <- function(s) {
   key <- server_key_of(s)
   kept <- the$tests
-  if (!is.null(kept) && identical(kept$key, key) && is_program_server_alive(kept$info))
-    return(kept$info)
+  is_right <- !is.null(kept) && (isTRUE(s$keeps_server) || identical(kept$key, key))
+  if (is_right && is_program_server_alive(kept$info)) return(kept$info)
   end_test_server()
   info <- new_test_server(s)
   the$tests <- list(key = key, info = info)
