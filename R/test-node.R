@@ -87,6 +87,9 @@ run_test_file <- function(work) {
     NULL
   }, message = function(m) recorder$add("message", list())), error = identity)
   recorder$finish(error)
+  # what covr has counted is written by finalizers, and what gcov has by the C library: a node that
+  # ends otherwise runs neither
+  if (identical(Sys.getenv("R_COVR"), "true")) quit("no", 0L, runLast = FALSE)
 }
 
 # Puts a function that was saved since into the package (test-depends.R), and wherever else the

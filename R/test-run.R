@@ -47,6 +47,10 @@
 #' The rest of the file stays. The number of processes is then at most two, as CRAN demands, since
 #' [available_cores()] says so.
 #'
+#' @section Coverage:
+#' Package \pkg{covr} counts the lines of all files, those of compiled code, too:
+#' `covr::package_coverage()` for a `tests/testthat.R` with the line above.
+#'
 #' @param path string: folder of a package, or of test files, or one test file.
 #' @param filter string: a regular expression. Only files run whose names match it, without `test-`
 #'   and `.R`. `NULL`: all.

@@ -146,3 +146,24 @@ test_that("the package stays loaded for the next call, and is loaded again when 
   fork_server_stop()
   expect_null(the_tests())
 })
+
+test_that("what covr counts in each process is written when that ends", {
+  skip_if_not_installed("pkgload")
+  counted <- tempfile("counted-")
+  dir.create(counted)
+  # the hook that covr writes into a package which it installs
+  root <- new_package(list("test-a.R" = "test_that('a', { expect_equal(add(1, 2), 3) })",
+                           "test-b.R" = "test_that('b', { expect_equal(add(1, 2), 3) })"), c(
+    "count <- new.env()", "count$n <- 0",
+    "add <- function(x, y) {", "  count$n <- count$n + 1", "  x + y", "}",
+    sprintf("write <- function(e) cat(count$n, file = tempfile('n', '%s'))", counted),
+    ".onLoad <- function(...) reg.finalizer(environment(add), write, onexit = TRUE)"
+  ))
+  old <- Sys.getenv("R_COVR", NA)
+  Sys.setenv(R_COVR = "true")
+  on.exit(if (is.na(old)) Sys.unsetenv("R_COVR") else Sys.setenv(R_COVR = old), add = TRUE)
+  expect_identical(found_in(tested(root))$passed, c(1L, 1L))
+  written <- function() vapply(list.files(counted, full.names = TRUE), scan, 0, quiet = TRUE)
+  expect_true(eventually(sum(written()) == 2))
+  unlink(counted, recursive = TRUE)
+})
