@@ -100,8 +100,9 @@ replace_forked <- function(info, rank, seconds) {
 
 # ---- the server ----
 
-# Gives the cluster a server that is ready, and settings that fit it, for `n` nodes.
-connect_server <- function(info, n, left) {
+# Gives the cluster a server that is ready, and settings that fit it, for `n` nodes. `meanwhile`: a
+# function that is called while the server starts.
+connect_server <- function(info, n, left, meanwhile = NULL) {
   drop_own_server(info) # one that was killed
   preload <- if (info$strategy == "fork_server") preload_of(info)
   server <- if (is.null(preload)) {
@@ -112,6 +113,10 @@ connect_server <- function(info, n, left) {
   # while the server starts: it takes some milliseconds
   if (is.null(info$node_env)) set_cluster(info, node_env = node_env_of(info))
   tell_settings(info, server, n)
+  ok <- is.null(meanwhile)
+  on.exit(if (!ok) server_end(server))
+  if (!ok) meanwhile()
+  ok <- TRUE
   server <- server_ready(server, left())
   if (length(info$spec$load) && has_threads(server$report)) {
     server <- without_load(info, server, left)

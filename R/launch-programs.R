@@ -45,8 +45,8 @@ start_programs <- function(code, run, keep, load = character(), output = "",
 
 # The value is the record of a fork server of its own, ready, that has evaluated `preload`, a
 # request as of preload_request(). It serves until end_program_server(), or until nothing refers to
-# the record. `n`: so many programs may run at a time.
-start_program_server <- function(preload, n, env, strategy, setup_timeout) {
+# the record. `n`: so many programs may run at a time. `meanwhile`: see connect_server().
+start_program_server <- function(preload, n, env, strategy, setup_timeout, meanwhile = NULL) {
   end <- clock() + setup_timeout
   tempdir(TRUE)
   request <- check_request(n, strategy, NULL, "/dev/null", env, list(), character(), setup_timeout,
@@ -56,7 +56,7 @@ start_program_server <- function(preload, n, env, strategy, setup_timeout) {
   request$preload <- preload
   info <- new_record(plan_forked(request))
   if (strategy == "spawn") spec_of_programs(info)
-  connect_server(info, n, function() max(end - clock(), 0.01))
+  connect_server(info, n, function() max(end - clock(), 0.01), meanwhile)
   info
 }
 

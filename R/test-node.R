@@ -76,11 +76,11 @@ program_of_file <- function(work) function(code, again) run_test_file(work)
 
 run_test_file <- function(work) {
   if (is.null(the_node$tests)) prepare_tests(work) # a node that was not forked
-  for (d in work$patches) patch_tested(d, work$package)
   Sys.setenv(TESTTHAT_IS_PARALLEL = "true")
   options(work$options)
   recorder <- the_node$tests$recorder$new(work)
   error <- tryCatch(withCallingHandlers({
+    for (d in work$patches) patch_tested(d, work$package)
     testthat::test_file(file.path(work$dir, work$file), reporter = recorder,
                         package = work$package, env = the_node$tests$env,
                         load_helpers = !the_node$tests$has_helpers, stop_on_failure = FALSE)
@@ -97,14 +97,14 @@ run_test_file <- function(work) {
 # namespace.
 patch_tested <- function(d, package) {
   space <- asNamespace(package)
-  old <- get0(d$name, space, inherits = FALSE)
+  old <- get0(d$names, space, inherits = FALSE)
   value <- eval(d$placed[[1L]][[3L]], space)
   attached <- match(paste0("package:", package), search())
   places <- c(list(space), if (!is.na(attached)) list(as.environment(attached)), copies_of(space))
   for (env in places) {
-    if (identical(get0(d$name, env, inherits = FALSE), old)) put_binding(d$name, value, env)
+    if (identical(get0(d$names, env, inherits = FALSE), old)) put_binding(d$names, value, env)
   }
-  for (m in d$methods) registerS3method(m[[1L]], m[[2L]], value, space)
+  for (m in d$classes) registerS3method(m[[1L]], m[[2L]], value, space)
 }
 
 # The environment of the tests, where it has no namespace above it.

@@ -32,12 +32,13 @@
 #'
 #' @section While you write:
 #' With `watch = TRUE` a saved test file runs, and for a saved file of `R` those test files run that
-#' use what has changed in it, by themselves or by other functions of the package or of helper
-#' files. Who uses what is told by names in the code; for what that cannot tell (methods of another
-#' package's generic, classes of S4, compiled code, data) all test files run. What is called by a
-#' name that is put together as it runs is not seen. Functions that have changed are put into the
-#' package as it is loaded; it is loaded again where other things have changed. What cannot be
-#' parsed or loaded is told, and the next file that is saved is waited for.
+#' use what has changed in it, by themselves or by other functions of the package, or of helper and
+#' setup files. Who uses what is told by names in the code; for what that cannot tell (methods of
+#' another package's generic, classes of S4, compiled code, data, a file whose name stands nowhere)
+#' all test files run. What is called by a name that is put together as it runs is not seen.
+#' Functions that have changed are put into the package as it is loaded; it is loaded again where
+#' other things have changed. What cannot be parsed or loaded is told, and the next file that is
+#' saved is waited for.
 #'
 #' @section `R CMD check`:
 #' In `tests/testthat.R` replace `test_check("mypackage")` by
@@ -49,7 +50,8 @@
 #'
 #' @section Coverage:
 #' Package \pkg{covr} counts the lines of all files, those of compiled code, too:
-#' `covr::package_coverage()` for a `tests/testthat.R` with the line above.
+#' `covr::package_coverage()` for a `tests/testthat.R` with the line above. Each process ends by
+#' [quit()] for that, so finalizers run in each that are to run at the end of R.
 #'
 #' @param path string: folder of a package, or of test files, or one test file.
 #' @param filter string: a regular expression. Only files run whose names match it, without `test-`
@@ -98,14 +100,15 @@ cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., packag
   s$nodes <- check_number(nodes, "`nodes`", 1, "a number, 1 or more")
   check_flag(stop_on_failure, "`stop_on_failure`")
   check_flag(stop_on_warning, "`stop_on_warning`")
-  files <- files_of_suite(s, filter, ...)
   s$warm_up <- TRUE
+  if (check_flag(watch, "`watch`") && s$load == "installed")
+    throw("argument", "watch = TRUE: an installed package does not change, its source does")
+  if (has_files(s)) server_of_suite(s) # which loads testthat while this session does, too
+  files <- files_of_suite(s, filter, ...)
   if (is.null(reporter)) reporter <- default_reporter_of(s)
-  if (check_flag(watch, "`watch`")) {
-    if (s$load == "installed")
-      throw("argument", "watch = TRUE: an installed package does not change, its source does")
+  if (watch) {
     results <- watch_suite(s, function() files_of_suite(s, filter, ...),
-                           function(s, files) run_with(s, files, reporter))
+                           function(s, files) run_with(s, files, used_once(reporter)))
     return(invisible(results))
   }
   results <- run_with(s, files, reporter)
@@ -122,10 +125,20 @@ run_with <- function(s, files, reporter) {
   results_of(r)
 }
 
+# An object counts what it has seen.
+used_once <- function(reporter) {
+  if (inherits(reporter, "Reporter")) reporter$clone(deep = TRUE) else reporter
+}
+
 need_testthat <- function() {
-  if (requireNamespace("testthat", quietly = TRUE)) return(invisible())
+  if (is_installed_package("testthat")) return(invisible())
   throw("package", "cluster_test() needs package 'testthat': install.packages(\"testthat\")",
         package = "testthat")
+}
+
+# Nothing is loaded for it: that takes some tenths of a second.
+is_installed_package <- function(name) {
+  isNamespaceLoaded(name) || length(find.package(name, quiet = TRUE)) > 0L
 }
 
 check_time_limit <- function(timeout) {
@@ -161,7 +174,7 @@ suite_of <- function(path, package, load) {
   load <- if (is.null(load)) by_default else check_choice(load, "`load`", load_choices)
   if (load == "source" && is.null(root))
     throw("argument", sprintf("load = \"source\": there is no package at %s", path))
-  if (load == "source" && !requireNamespace("pkgload", quietly = TRUE))
+  if (load == "source" && !is_installed_package("pkgload"))
     throw("package", "load = \"source\" needs package 'pkgload'", package = "pkgload")
   is_source <- is.null(package) && is_root
   if (is_root && path == root) path <- dir_of_tests(root)
@@ -201,6 +214,8 @@ load_all_arguments <- function(about) {
     throw("argument", "Config/testthat/load-all of DESCRIPTION has to be a list")
   lapply(as.list(call)[-1L], eval, baseenv())
 }
+
+has_files <- function(s) length(list.files(s$dir, "^test.*[.][rR]$")) > 0L
 
 files_of_suite <- function(s, filter, ...) {
   none <- sprintf("there are no test files in %s", s$dir)
@@ -274,7 +289,10 @@ run_files <- function(run) {
 start_file <- function(run, f) {
   s <- run$suite
   for (path in c(f$log, f$output)) file.create(path)
-  options <- list(width = getOption("width"), cli.num_colors = cli::num_ansi_colors())
+  options <- list(width = getOption("width"))
+  # a node's output goes to a file, which has none; more are said where the session has them, and
+  # else not: this option overrules others that tests may set
+  if (cli::num_ansi_colors() > 1L) options$cli.num_colors <- cli::num_ansi_colors()
   work <- c(s[c("dir", "root", "package", "load", "load_all", "patches")],
             list(file = f$name, log = f$log, output = f$output, shown_as = run$shown_as,
                  options = options))

@@ -28,7 +28,8 @@ new_test_server <- function(s) {
   preload <- list(code = as.call(list(prepare_tests, work)), variables = list(),
                   attach = character(), load = character(), wd = getwd(), loads = loads_of(s))
   tryCatch(
-    start_program_server(preload, s$nodes, s$env, "fork_server", LOAD_LIMIT),
+    start_program_server(preload, s$nodes, s$env, "fork_server", LOAD_LIMIT,
+                         function() loadNamespace("testthat")),
     clutch_setup = function(e) throw_not_loaded(s, e),
     clutch_start = function(e) {
       if (!isTRUE(e$threads)) stop(e)

@@ -2,13 +2,14 @@
 # on it. What depends: test-depends.R.
 #
 # The package stays loaded in the server (test-server.R). Where nothing but functions has changed
-# each node puts these into the package before it runs its test file; else the server is started
-# again.
+# since it was loaded each node puts these into the package before it runs its test file; else the
+# server is started again.
 #
-# A watch is an environment: `suite`; `run`, a function of test files that runs them; `files`, a
-# function that finds all test files; `seen`, when each file was saved; `code`, the definitions of
-# each R file, by its path; `patches`, functions that the server does not have yet; `results` of the
-# last run.
+# A watch is an environment: `suite`; `run`, a function of the suite and test files that runs them;
+# `find`, a function that finds all test files; `seen`, when each file was saved; `code`, the
+# definitions of each file of R code, as it is now; `loaded` and `tested`, the same as the server
+# has them, and as they were in the last run; `pending`, paths that were saved since that; `results`
+# of the last run.
 
 LOOK_EVERY <- 0.05   # seconds between two looks for saved files, at least
 LOOK_COST <- 20      # times what a look took
@@ -16,34 +17,52 @@ SETTLES_FOR <- 0.03  # seconds in which nothing more is saved
 
 # Runs all, and then what depends on saved files, until it is interrupted. The value is the results
 # of the last run.
-watch_suite <- function(suite, files, run) {
-  w <- list2env(list(suite = suite, files = files, run = run, code = list(), patches = list()))
+watch_suite <- function(suite, find, run) {
+  w <- list2env(list(suite = suite, find = find, run = run, code = list(), pending = character()))
   tryCatch({
-    run_in_watch(w, files(), save_times(suite))
+    w$seen <- save_times(suite)
+    w$code <- w$loaded <- w$tested <- code_of_watch(w, names(w$seen))
+    tell_errors(run_in_watch(w, find(), list()), "clutch_test_load")
     repeat {
       say("Waits for a file to be saved. Ctrl-C ends it.")
-      react(w, await_saves(w))
+      saved <- await_saves(w)
+      tell_errors(react(w, saved))
     }
   }, interrupt = function(e) NULL)
   w$results
 }
 
+# Tells what is an error, unless it is of this class, and goes on.
+tell_errors <- function(code, but = "none") {
+  tryCatch(code, error = function(e) if (inherits(e, but)) stop(e) else tell_problem(message_of(e)))
+}
+
+tell_problem <- function(text) {
+  cli::cli_inform(c("x" = "What was saved cannot be tested:"))
+  cli::cli_verbatim(text)
+}
+
 # ---- looking ----
 
-# When each file was saved that the tests may depend on, by path.
+# When each file was saved that the tests may depend on, by path. Files that editors make for
+# themselves are left out.
 save_times <- function(suite) {
   tests <- list.files(suite$dir, recursive = TRUE, full.names = TRUE)
   tests <- tests[!grepl("/_snaps/|/_problems/", tests)]
   root <- if (suite$load == "source") suite$root
-  folders <- if (!is.null(root)) file.path(root, c("R", "src", "inst", "data"))
+  folders <- if (!is.null(root)) file.path(root, c("R", "src", "inst", "data")) else character()
   files <- list.files(folders, recursive = TRUE, full.names = TRUE)
-  files <- grep("[.](o|so|dll|a|dylib)$", files, value = TRUE, invert = TRUE)
   if (!is.null(root)) files <- c(file.path(root, c("DESCRIPTION", "NAMESPACE")), files)
-  files <- c(files, tests)
+  files <- unique(c(files, tests))
+  files <- grep("[.](o|so|dll|a|dylib|swp|swo|orig|bak|tmp)$|~$|/[.#][^/]*$|/4913$", files,
+                value = TRUE, invert = TRUE)
   about <- file.info(files, extra_cols = FALSE)
+  files <- files[!is.na(about$size)]
+  about <- about[!is.na(about$size), ]
   stats::setNames(paste(unclass(about$mtime), about$size), files)
 }
 
+# The paths that were saved, made or removed since.
 await_saves <- function(w) {
   repeat {
     began <- clock()
@@ -55,131 +74,135 @@ await_saves <- function(w) {
     Sys.sleep(SETTLES_FOR)
     before <- now
     now <- save_times(w$suite)
-    if (identical(now, before)) return(now)
+    if (identical(now, before)) break
   }
+  both <- union(names(now), names(w$seen))
+  saved <- both[!mapply(identical, unname(now[both]), unname(w$seen[both]))]
+  w$seen <- now
+  saved
 }
 
-# Tests write files, too: only code that is saved while they run counts as saved.
-run_in_watch <- function(w, files, seen) {
-  read_definitions(w, seen)
-  w$suite$patches <- w$patches
-  w$suite$keeps_server <- !is.null(w$results) # unless it has been ended
-  w$results <- w$run(w$suite, files)
-  after <- save_times(w$suite)
-  is_code <- kind_of_path(w$suite, names(after)) != "other"
-  w$seen <- c(seen[kind_of_path(w$suite, names(seen)) != "other"], after[!is_code])
-  w$seen <- w$seen[order(match(names(w$seen), names(after)))]
+# The definitions of all files of R code; those that were not saved are as they were read before.
+code_of_watch <- function(w, saved) {
+  paths <- names(w$seen)[kind_of_path(w$suite, names(w$seen)) %in% c("code", "helper", "setup")]
+  code <- w$code[intersect(names(w$code), paths)]
+  for (path in paths[paths %in% saved | !paths %in% names(code)])
+    code[[path]] <- read_definitions(path)
+  code[paths]
 }
 
 # ---- reacting ----
 
-react <- function(w, now) {
-  both <- union(names(now), names(w$seen))
-  saved <- both[!(now[both] %in% w$seen[both] & both %in% names(now) & both %in% names(w$seen))]
-  was <- w$code
-  read_definitions(w, now)
-  what <- reaction(w, saved, was)
-  if (!is.null(what$problem)) {
-    w$seen <- now
-    return(tell_problem(what$problem))
+react <- function(w, saved) {
+  w$pending <- union(w$pending, saved)
+  w$code <- code_of_watch(w, saved)
+  all <- w$find()
+  for (path in names(w$code)) {
+    e <- w$code[[path]]
+    if (inherits(e, "error")) stop(sprintf("%s: %s", path, conditionMessage(e)), call. = FALSE)
   }
-  all <- w$files()
+  what <- reaction(w)
   files <- if (what$is_all) all else all[depends(w, all, what)]
   say(sprintf("%s: %d of %d test files", told_paths(w$suite, saved), length(files), length(all)))
-  w$patches <- what$patches
   if (is.null(what$patches)) {
     end_test_server()
-    w$patches <- list()
+    w$loaded <- w$code
   }
-  if (!length(files)) {
-    w$seen <- now
-    return(invisible())
+  if (length(files)) {
+    run_in_watch(w, files, what$patches)
+  } else {
+    ran(w)
   }
-  tryCatch(run_in_watch(w, files, now), error = function(e) {
-    w$seen <- now
-    tell_problem(message_of(e))
-  })
 }
 
-tell_problem <- function(text) cli::cli_inform(c("x" = "{text}"))
-
-# Tells what is to be done: list(is_all, names, tests, fixtures, patches, problem). `names`: what
-# has changed, and what uses that; `tests`, `fixtures`: files that were saved; `patches`: NULL if
-# the package is to be loaded again.
-reaction <- function(w, saved, was) {
-  kind <- kind_of_path(w$suite, saved)
-  out <- list(is_all = any(kind == "all"), names = character(), patches = w$patches,
-              tests = basename(saved[kind == "test"]),
-              fixtures = basename(saved[kind == "other"]))
-  if (any(kind %in% c("all", "helper"))) out["patches"] <- list(NULL)
-  code <- saved[kind %in% c("code", "helper")]
-  for (path in code) {
-    now <- w$code[[path]]
-    if (inherits(now, "error")) {
-      out$problem <- sprintf("%s: %s", basename(path), conditionMessage(now))
-      return(out)
-    }
-    before <- was[[path]]
-    change <- changes_of_file(if (inherits(before, "error")) list() else before, now)
-    out$names <- union(out$names, change$names)
-    if (is.null(change$patch)) out["patches"] <- list(NULL)
-    if (is.null(out$patches)) next
-    out$patches[vapply(change$patch, function(d) d$name, "")] <- change$patch
-  }
-  add_users(w, out)
+ran <- function(w) {
+  w$tested <- w$code
+  w$pending <- character()
 }
 
-add_users <- function(w, out) {
-  if (!length(out$names)) return(out)
-  kind <- kind_of_path(w$suite, names(w$code))
-  of <- function(what) unlist(unname(w$code[kind == what]), recursive = FALSE)
+# Tests write files, too: only code that is saved while they run counts as saved.
+run_in_watch <- function(w, files, patches) {
+  w$suite$patches <- patches
+  w$suite$keeps_server <- !is.null(w$results) # unless it has been ended
+  w$results <- w$run(w$suite, files)
+  ran(w)
+  after <- save_times(w$suite)
+  others <- kind_of_path(w$suite, names(after)) %in% c("other", "data")
+  seen <- w$seen[!kind_of_path(w$suite, names(w$seen)) %in% c("other", "data")]
+  seen <- c(seen, after[others])
+  w$seen <- seen[order(match(names(seen), names(after)))]
+}
+
+# Tells what is to be done: list(is_all, names, tests, fixtures, patches). `names`: what has
+# changed since the last run, and what uses that; `tests`, `fixtures`: files that were saved;
+# `patches`: NULL if the package is to be loaded again.
+reaction <- function(w) {
+  kind <- kind_of_path(w$suite, w$pending)
+  fixtures <- basename(w$pending[kind == "other"])
+  out <- list(is_all = any(kind %in% c("all", "data")), names = character(), patches = list(),
+              tests = basename(w$pending[kind == "test"]), fixtures = fixtures)
+  of <- function(what, code = w$code) code[kind_of_path(w$suite, names(code)) %in% what]
+  helpers <- c("helper", "setup")
   methods <- methods_in(w$suite$root, of("code"))
-  users <- users_of(out$names, of("code"), of("helper"), methods)
-  out$is_all <- out$is_all || users$is_all
+  users <- users_of(changes_of_code(w$tested, w$code)$names, of("code"), of(helpers), methods)
   out$names <- users$names
-  if (users$at_load) out["patches"] <- list(NULL)
-  for (name in names(out$patches)) {
-    generic <- methods$generic[methods$method == name]
-    out$patches[[name]]$methods <- lapply(generic, function(g) {
-      c(g, substring(name, nchar(g) + 2L))
-    })
-  }
+  since_load <- changes_of_code(of("code", w$loaded), of("code"))
+  helps <- changes_of_code(of("helper", w$loaded), of("helper"))
+  at_load <- users_of(since_load$names, of("code"), of(helpers), methods)$at_load
+  named_here <- vapply(fixtures, function(f) is_named(f, names(w$code)), NA)
+  named_in_test <- vapply(fixtures, function(f) is_named(f, file.path(w$suite$dir, w$find())), NA)
+  out$is_all <- out$is_all || users$is_all || any(named_here | !named_in_test)
+  out["patches"] <- list(if (!is.null(since_load$patch) && !at_load && !length(helps$names) &&
+                               !any(kind %in% c("all", "data")) && !any(named_here)) {
+    lapply(since_load$patch, with_classes, methods$said)
+  })
   out
+}
+
+# With the generics and classes by which NAMESPACE registers it.
+with_classes <- function(d, said) {
+  said <- said[said$method == d$names, ]
+  d$classes <- Map(c, said$generic, said$class)
+  d
+}
+
+is_named <- function(name, paths) {
+  any(vapply(paths, function(p) any(grepl(name, lines_of_code(p), fixed = TRUE)), NA))
+}
+
+# None of a file that is not there any more.
+lines_of_code <- function(path) {
+  tryCatch(suppressWarnings(read_code_lines(path)), error = function(e) character())
 }
 
 # Which of these test files depend on what has changed. A fixture is used where its name stands.
 depends <- function(w, files, what) {
   vapply(files, function(name) {
+    path <- file.path(w$suite$dir, name)
     if (name %in% what$tests) return(TRUE)
-    lines <- readLines(file.path(w$suite$dir, name), warn = FALSE)
-    any(words_of(lines) %in% what$names) ||
-      any(vapply(what$fixtures, function(f) any(grepl(f, lines, fixed = TRUE)), NA))
+    any(words_of(lines_of_code(path)) %in% what$names) ||
+      any(vapply(what$fixtures, is_named, NA, path))
   }, NA)
 }
 
 # ---- files ----
 
-# "code", "helper", "test"; "all": all depends on it; "other": fixtures, and what tests write.
+# "code" and "helper" are loaded in the server; "setup" is other R code that tests use; "test";
+# "data": of the package, which tests may write; "all": what all depends on; "other": fixtures, and
+# what tests write.
 kind_of_path <- function(suite, paths) {
+  paths <- as.character(paths)
   in_tests <- dirname(paths) == suite$dir
   is_r <- grepl("[.][Rr]$", paths)
   is_code <- !is.null(suite$root) & dirname(paths) == file.path(suite$root, "R") & is_r
-  named <- function(how) in_tests & is_r & grepl(how, basename(paths))
   in_dir <- startsWith(paths, paste0(suite$dir, "/"))
-  kind <- ifelse(in_dir, "other", "all")
+  kind <- ifelse(in_dir, "other", "data")
+  kind[basename(paths) %in% c("DESCRIPTION", "NAMESPACE") & !in_dir] <- "all"
   kind[is_code] <- "code"
-  kind[named("^helper")] <- "helper"
-  kind[named("^(setup|teardown)")] <- "all"
-  kind[named("^test")] <- "test"
+  kind[in_tests & is_r] <- "setup"
+  kind[in_tests & is_r & grepl("^helper", basename(paths))] <- "helper"
+  kind[in_tests & is_r & grepl("^test", basename(paths))] <- "test"
   kind
-}
-
-# Reads those that were saved since.
-read_definitions <- function(w, now) {
-  paths <- names(now)[kind_of_path(w$suite, names(now)) %in% c("code", "helper")]
-  again <- paths[!(now[paths] %in% w$seen[paths]) | !paths %in% names(w$code)]
-  w$code <- w$code[intersect(names(w$code), paths)]
-  for (path in again) w$code[[path]] <- definitions_of(path)
 }
 
 told_paths <- function(suite, paths) {

@@ -106,6 +106,19 @@ test_that("frames of the function are there: debug(), options(error = ), warn", 
   expect_identical(getOption("warn"), old$warn)
 })
 
+test_that("rlang's handler finds the frames of the element, as last_trace() shows them", {
+  skip_if_not_installed("rlang")
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  inner <- function(i) stop("no")
+  outer <- function(i) inner(i)
+  e <- tryCatch(withCallingHandlers(cluster_map(cl, 1:2, outer), error = rlang::entrace),
+                error = identity)
+  expect_s3_class(e, "rlang_error")
+  expect_match(paste(format(e$trace), collapse = "\n"),
+               "FUN\\(.x\\).*inner\\(i\\).*stop\\(\"no\"\\)")
+})
+
 test_that("an error does not carry its data when it is saved, and says when that is gone", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))

@@ -77,6 +77,20 @@ test_that("a filter, an order of files, and errors of failure are as in testthat
   expect_identical(found_in(tested(one, load = "none"))$test, "slow")
 })
 
+test_that("options by which tests choose colors count as in testthat", {
+  skip_if_not_installed("pkgload")
+  test <- c("test_that('colored', {",
+            "  old <- options(crayon.enabled = TRUE, crayon.colors = 256L)",
+            "  on.exit(options(old))", "  expect_equal(cli::num_ansi_colors(), 256L)", "})")
+  root <- new_package(list("test-a.R" = test))
+  old <- options(cli.num_colors = NULL)
+  on.exit(options(old), add = TRUE)
+  writeLines(sub("edition: 3", "edition: 2", readLines(file.path(root, "DESCRIPTION"))),
+             file.path(root, "DESCRIPTION"))
+  skip_if(cli::num_ansi_colors() > 1L, "this session has colors")
+  expect_equal(found_in(tested(root))$failed, 0)
+})
+
 test_that("a test that crashes, quits or never ends is an error that tells which", {
   skip_if_not_installed("pkgload")
   root <- new_package(list(

@@ -137,6 +137,8 @@ struct clu_task_job {
   clu_task_job *older, *younger; /* and there, as they were begun */
   uint64_t weight;               /* bytes of its message, while it is there */
   uint32_t seed[6];              /* the stream of the first task */
+  uint32_t sent_seed[6];         /* that of task `sent_at`, the one sent last, if `sent_at` > 0 */
+  uint64_t sent_at;
   double max_memory;             /* bytes; 0: no limit */
   clu_job_room room;
   clu_queue results, relays;

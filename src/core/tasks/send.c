@@ -31,8 +31,19 @@ static uint32_t may_have(const sending *s) {
   return bytes > 0 && bytes < NO_LIMIT_FROM ? (uint32_t)(bytes / 1048576) + 1 : 0;
 }
 
+/* The stream of a task is mostly a short way from that of the task sent before. */
+static void stream_of(clu_task_job *j, uint64_t task, uint32_t seed[6]) {
+  if (j->sent_at == 0 || task < j->sent_at) {
+    memcpy(j->sent_seed, j->seed, sizeof j->seed);
+    j->sent_at = 0;
+  }
+  clu_stream_jump(j->sent_seed, task - j->sent_at);
+  j->sent_at = task;
+  memcpy(seed, j->sent_seed, sizeof j->sent_seed);
+}
+
 static void write_head(unsigned char *head, const sending *s) {
-  const clu_task_job *j = s->j;
+  clu_task_job *j = s->j;
   uint32_t flags = 0, seed[6];
   if (j->seeded) flags |= CLU_TASKS_SEEDED;
   if (j->bare) flags |= CLU_TASKS_BARE;
@@ -41,7 +52,7 @@ static void write_head(unsigned char *head, const sending *s) {
   if (j->n == 1) flags |= CLU_TASKS_ONLY;
   if (!clu_node_ring(s->nd) && !clu_node_is_proxied(s->nd)) flags |= CLU_TASKS_NO_RING;
   memcpy(seed, j->seed, sizeof seed);
-  if (j->seeded) clu_stream_jump(seed, s->a.first);
+  if (j->seeded) stream_of(j, s->a.first, seed);
   clu_put64(head, j->number);
   clu_put32(head + 8, s->a.n);
   clu_put32(head + 12, s->a.attempt);
