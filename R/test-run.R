@@ -103,7 +103,8 @@ cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., packag
   s$warm_up <- TRUE
   if (check_flag(watch, "`watch`") && s$load == "installed")
     throw("argument", "watch = TRUE: an installed package does not change, its source does")
-  if (has_files(s)) server_of_suite(s) # which loads testthat while this session does, too
+  # it loads testthat while this session does
+  if (may_have_files(s, filter)) server_of_suite(s)
   files <- files_of_suite(s, filter, ...)
   if (is.null(reporter)) reporter <- default_reporter_of(s)
   if (watch) {
@@ -215,7 +216,11 @@ load_all_arguments <- function(about) {
   lapply(as.list(call)[-1L], eval, baseenv())
 }
 
-has_files <- function(s) length(list.files(s$dir, "^test.*[.][rR]$")) > 0L
+# Without testthat, which is not loaded yet and which has the last word.
+may_have_files <- function(s, filter) {
+  files <- sub("[.][rR]$", "", list.files(s$dir, "^test.*[.][rR]$"))
+  any(grepl(if (is.null(filter)) "" else filter, sub("^test[-_]?", "", files)))
+}
 
 files_of_suite <- function(s, filter, ...) {
   none <- sprintf("there are no test files in %s", s$dir)
