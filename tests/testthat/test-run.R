@@ -245,7 +245,8 @@ test_that("an error is the run's, and others are told who has failed or ended", 
   expect_identical(e$rank, 3L)
 })
 
-test_that("what a dead node has kept is lost by its death, and a follower names the first", {
+test_that("what a dead node has kept is lost by its death", {
+  needs("proc") # else it is sent through the ring, and that waits for its reader
   cl <- make_cluster(3)
   on.exit(stop_cluster(cl))
   e <- run_failure(cluster_run(cl, function(rank) {
@@ -263,7 +264,11 @@ test_that("what a dead node has kept is lost by its death, and a follower names 
   }))
   expect_identical(e$rank, 2L)
   for (rank in c(1L, 3L)) expect_s3_class(e$errors[[rank]]$parent, "clutch_node_died")
-  # who sends to a follower hears of the first, too
+})
+
+test_that("who sends to a follower of a dead node hears of the first, too", {
+  cl <- make_cluster(3)
+  on.exit(stop_cluster(cl))
   e <- run_failure(cluster_run(cl, function(rank) {
     if (rank == 2) tools::pskill(Sys.getpid(), tools::SIGKILL)
     if (rank == 1) node_receive(2)
