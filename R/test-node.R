@@ -26,6 +26,7 @@ prepare_tests <- function(work) {
   tests_by <- "testthat" # R CMD check wants no library() of a package that it can read
   suppressPackageStartupMessages(library(tests_by, character.only = TRUE))
   the_node$tests <- list(env = NULL, has_helpers = FALSE, recorder = recorder_class())
+  suppressWarnings(Sys.timezone()) # R asks once, and some systems warn: a file would, each time
   if (isTRUE(work$warm_up)) warm_up_tests()
   load_tested(work)
   env <- testthat::test_env(work$package)

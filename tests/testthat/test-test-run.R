@@ -112,6 +112,12 @@ test_that("a test that crashes, quits or never ends is an error that tells which
   expect_match(said[[5L]], "exit status 3")
 })
 
+test_that("no file is the first that asks for the time zone, for which some systems warn", {
+  skip_if_not_installed("pkgload")
+  known <- "test_that('a', { expect_false(is.na(get('.sys.timezone', baseenv()))) })"
+  expect_equal(found_in(tested(new_package(list("test-a.R" = known))))$failed, 0)
+})
+
 test_that("each file starts clean", {
   skip_if_not_installed("pkgload")
   clean <- "test_that('clean', { expect_null(getOption('fixture_leaks')) })"
