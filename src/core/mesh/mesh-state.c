@@ -34,7 +34,7 @@ int mesh_named(const clu_mesh *m, int who) {
 
 void clu_mesh_leave(clu_mesh *m, int failed) {
   if (failed) set_first(m, m->rank);
-  clu_mesh_waits(m, CLU_WAIT_NONE, -1, NULL);
+  if (clu_mesh_verdict(m, NULL) == CLU_OK) atomic_store(&m->ranks[m->rank].waits, CLU_WAIT_NONE);
   atomic_store(&m->ranks[m->rank].state, failed ? CLU_RANK_FAILED : CLU_RANK_ENDED);
   mesh_notify_all(m);
 }

@@ -139,7 +139,7 @@ struct clu_task_job {
   uint32_t seed[6];              /* the stream of the first task */
   uint32_t sent_seed[6];         /* that of task `sent_at`, the one sent last, if `sent_at` > 0 */
   uint64_t sent_at;
-  double max_memory;             /* bytes; 0: no limit */
+  double max_memory; /* bytes; 0: no limit */
   clu_job_room room;
   clu_queue results, relays;
   clu_blob *ring_results; /* those that came by way of rings: u64 task, u32 flags, u32 size, and the
