@@ -179,6 +179,26 @@ sections$programs <- list(
       faster("future", job)), "", USE.NAMES = FALSE)
   })
 
+sections$suites <- list(
+  title = "Test suites of packages", scripts = "suites", no_text = TRUE,
+  question = paste("Are the results of test suites the same by `cluster_test()`, and how long do",
+    "they take beside testthat, one file after the other and in its parallel mode?"),
+  tables = list(
+    list(caption = "Seconds, start of R included; *again*: a second call in the session.",
+      make = function() read("suites.csv"))),
+  compares = paste("`testthat::test_local()` as `devtools::test()` calls it, and the same with",
+    "`Config/testthat/parallel: true`, where the suite is of the third edition."),
+  better = "testthat has no processes to start: small suites are done sooner by it alone.",
+  shows = function() {
+    t <- read("suites.csv")
+    both <- !is.na(t$parallel)
+    c(sprintf("Of %d suites %d have the same results.", nrow(t), sum(t$same)),
+      sprintf("All together take %.2f of the time of one file after the other.",
+              sum(t$clutch) / sum(t$testthat)),
+      sprintf("Those of the third edition take %.2f of the time of testthat's parallel mode.",
+              sum(t$clutch[both]) / sum(t$parallel[both])))
+  })
+
 sections$data <- list(
   title = "Large data", scripts = "data", peers = c("mirai", "mori", "SharedObject", "future", "future.apply"),
   no_text = TRUE,

@@ -264,7 +264,8 @@ test_that("the error of a task whose time is up says what it was in", {
     inner <- function(s) Sys.sleep(s)
     outer <- function(s) inner(s)
     loops <- function() repeat sqrt(2)
-    e <- task_error_of(collect(cluster_submit(cl, outer(100), .timeout = 0.3)))
+    # so long that a node which has to wait for a processor has begun
+    e <- task_error_of(collect(cluster_submit(cl, outer(100), .timeout = 1)))
     expect_s3_class(e, "clutch_task_timeout")
     stack <- sub(" at [^ ]+:[0-9]+$", "", e$stack)
     expect_identical(stack, c("FUN()", "outer(100)", "inner(s)", "Sys.sleep(s)"))
