@@ -110,6 +110,8 @@ test_that("rlang's handler finds the frames of the element, as last_trace() show
   skip_if_not_installed("rlang")
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
+  old <- options(rlang_trace_top_env = NULL) # testthat's, at which traces begin
+  on.exit(options(old), add = TRUE)
   inner <- function(i) stop("no")
   outer <- function(i) inner(i)
   e <- tryCatch(withCallingHandlers(cluster_map(cl, 1:2, outer), error = rlang::entrace),
