@@ -6,12 +6,12 @@
 # A package is left out that cannot be had, has no suite of testthat, or does not load here. What
 # testthat itself does not give twice is told.
 #
-#   Rscript bench/suites.R [--packages=glue,withr,...]     QUICK=1: five packages
+#   Rscript bench/suites.R [--packages=withr,hms,...]     QUICK=1: five packages
 source("bench/_common.R")
 use_deps_libraries(c("library", "models"))
 machine()
 many <- c(
-  "glue", "memoise", "prettyunits", "sessioninfo", "rematch2", "magrittr", "crayon", "withr",
+  "memoise", "prettyunits", "sessioninfo", "rematch2", "magrittr", "crayon", "withr",
   "brio", "desc", "evaluate", "lazyeval", "pkgconfig", "collections", "import", "commonmark",
   "jsonlite", "yaml", "pillar", "tibble", "tidyselect", "stringr", "rex", "zeallot", "assertthat",
   "snakecase", "viridisLite", "hms", "forcats", "clipr", "ini", "zip", "bit", "bit64", "DBI",

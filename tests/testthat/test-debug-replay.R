@@ -108,17 +108,19 @@ test_that("frames of the function are there: debug(), options(error = ), warn", 
 
 test_that("rlang's handler finds the frames of the element, as last_trace() shows them", {
   skip_if_not_installed("rlang")
-  cl <- make_cluster(2)
-  on.exit(stop_cluster(cl))
-  old <- options(rlang_trace_top_env = NULL) # testthat's, at which traces begin
-  on.exit(options(old), add = TRUE)
-  inner <- function(i) stop("no")
-  outer <- function(i) inner(i)
-  e <- tryCatch(withCallingHandlers(cluster_map(cl, 1:2, outer), error = rlang::entrace),
-                error = identity)
-  expect_s3_class(e, "rlang_error")
-  calls <- vapply(e$trace$call, function(call) deparse(call)[[1L]], "")
-  expect_true(all(c("FUN(.x)", "inner(i)", "stop(\"no\")") %in% calls))
+  s <- start_script(c( # testthat decides where traces begin
+    "cl <- make_cluster(2)", "inner <- function(i) stop('no')", "outer <- function(i) inner(i)",
+    "caught <- function(code) {",
+    "  tryCatch(withCallingHandlers(code, error = rlang::entrace), error = identity)", "}",
+    "e <- caught(cluster_map(cl, 1:2, outer))",
+    "calls <- vapply(e$trace$call, function(call) deparse(call)[[1L]], '')",
+    "seen <- c('FUN(.x)', 'inner(i)', 'stop(\"no\")') %in% calls",
+    "cat('class=', class(e)[[1L]], '\\n', 'seen=', sum(seen), '\\n', sep = '')",
+    "cat('done\\n')"
+  ))
+  expect_done(s)
+  expect_identical(value_of(s, "class"), "rlang_error")
+  expect_identical(value_of(s, "seen"), "3")
 })
 
 test_that("an error does not carry its data when it is saved, and says when that is gone", {
