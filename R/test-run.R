@@ -100,11 +100,11 @@ cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., packag
   s$nodes <- check_number(nodes, "`nodes`", 1, "a number, 1 or more")
   check_flag(stop_on_failure, "`stop_on_failure`")
   check_flag(stop_on_warning, "`stop_on_warning`")
-  s$warm_up <- TRUE
   if (check_flag(watch, "`watch`") && s$load == "installed")
     throw("argument", "watch = TRUE: an installed package does not change, its source does")
-  # it loads testthat while this session does
-  if (may_have_files(s, filter)) server_of_suite(s)
+  n <- count_files(s, filter)
+  s$warm_up <- watch || n > WARM_FROM
+  if (n > 0L) server_of_suite(s) # it loads testthat while this session does
   files <- files_of_suite(s, filter, ...)
   if (is.null(reporter)) reporter <- default_reporter_of(s)
   if (watch) {
@@ -217,10 +217,13 @@ load_all_arguments <- function(about) {
 }
 
 # Without testthat, which is not loaded yet and which has the last word.
-may_have_files <- function(s, filter) {
+count_files <- function(s, filter) {
   files <- sub("[.][rR]$", "", list.files(s$dir, "^test.*[.][rR]$"))
-  any(grepl(if (is.null(filter)) "" else filter, sub("^test[-_]?", "", files)))
+  sum(grepl(if (is.null(filter)) "" else filter, sub("^test[-_]?", "", files)))
 }
+
+# To warm testthat up takes 0.9 s, and saves each file 0.1 s.
+WARM_FROM <- 16L
 
 files_of_suite <- function(s, filter, ...) {
   none <- sprintf("there are no test files in %s", s$dir)
