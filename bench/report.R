@@ -16,10 +16,12 @@ suppressPackageStartupMessages(library(clutch))
 
 scripts <- c("startup", "starting", "roundtrip", "sockets", "latency", "stacks", "observers", "tasks", "tiny", "hosts",
     "promises", "futures", "foreach", "daemons", "work-on-a-node", "faults", "memory", "journal", "outlive", "broadcast", "data", "recovery",
-    "profile", "peers", "busy", "work", "programs", "models", "fit", "messages")
+    "profile", "peers", "busy", "work", "programs", "models", "fit", "messages",
+    "suites")
 # These take minutes each, or need what takes long to install. They are measured by name only: what does not change from
 # one release to the next need not be measured for each. The report says when each was.
-by_name <- c("observers", "hosts", "work-on-a-node", "data", "peers", "busy", "work", "programs", "models", "fit", "messages")
+by_name <- c("observers", "hosts", "work-on-a-node", "data", "peers", "busy", "work", "programs",
+             "models", "fit", "messages", "suites")
 # What a script writes begins with its name; but for these
 also <- c(roundtrip = "payload")
 # The files of a script in these folders: those that no script with a longer name has written
