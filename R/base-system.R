@@ -19,6 +19,11 @@ proc_file <- function(...) {
   file.path(if (system_can("proc")) "/proc" else "/no-proc-here", ...)
 }
 
+# Nothing is loaded for it: that may take some tenths of a second.
+is_installed_package <- function(name) {
+  isNamespaceLoaded(name) || length(find.package(name, quiet = TRUE)) > 0L
+}
+
 # The lines of a file; character() for a file that cannot be read. Lines of invalid text are left
 # out: they would make the regex functions fail. There is no handler for the warning: it would leave
 # file() before that has given back its place among R's connections.

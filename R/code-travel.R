@@ -134,6 +134,5 @@ own_recipe <- function(class, x) {
   if (is.null(recipe)) return(NULL)
   if (!is.null(recipe$also) && !inherits(x, recipe$also)) return(NULL)
   recipe$class <- class
-  is_there <- function(p) isNamespaceLoaded(p) || length(find.package(p, quiet = TRUE)) > 0L
-  if (all(vapply(recipe$package, is_there, NA))) recipe
+  if (all(vapply(recipe$package, is_installed_package, NA))) recipe
 }

@@ -130,10 +130,11 @@ users_of <- function(changed, code, helpers, methods) {
     found <- now
   }
   known <- found[!is.na(found)]
+  is_later <- any(is_registered_later(changed, words))
   is_all <- anyNA(found) || any(known %in% c(HOOKS, FOREIGN)) || !all(is_code_word(known)) ||
-    any(is_registered_later(changed, words))
+    is_later
   at_load <- any(!vapply(all[using], function(d) d$is_function, NA)) || any(known %in% HOOKS) ||
-    any(changed %in% methods$delayed) || any(is_registered_later(changed, words))
+    any(changed %in% methods$delayed) || is_later
   list(names = known, is_all = is_all, at_load = at_load)
 }
 

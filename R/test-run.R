@@ -137,11 +137,6 @@ need_testthat <- function() {
         package = "testthat")
 }
 
-# Nothing is loaded for it: that takes some tenths of a second.
-is_installed_package <- function(name) {
-  isNamespaceLoaded(name) || length(find.package(name, quiet = TRUE)) > 0L
-}
-
 check_time_limit <- function(timeout) {
   if (identical(timeout, Inf)) Inf else check_seconds(timeout, "`timeout`")
 }

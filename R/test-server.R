@@ -57,15 +57,21 @@ throw_not_loaded <- function(s, e) {
 # The server has what depends on this.
 server_key_of <- function(s) {
   about <- function(files) paste(files, unclass(file.mtime(files)), file.size(files))
-  is_source <- s$load == "source"
-  folders <- if (is_source) file.path(s$root, c("R", "src", "inst", "data")) else character()
-  files <- list.files(folders, recursive = TRUE, full.names = TRUE)
-  files <- grep("[.](o|so|dll|a|dylib)$", files, value = TRUE, invert = TRUE)
-  if (is_source) files <- c(file.path(s$root, c("DESCRIPTION", "NAMESPACE")), files)
+  files <- source_files_of(s)
   helpers <- list.files(s$dir, "^helper.*[.][rR]$", full.names = TRUE)
   env <- effective_env(s$env)
   installed <- if (s$load == "installed") about(find.package(s$package))
   list(s[c("dir", "root", "package", "load", "load_all", "nodes")], about(sort(files)),
        about(helpers), about(.libPaths()), installed,
        env[order(names(env))])
+}
+
+# The files from which the package is loaded, but for what is made of them; none where it is not
+# loaded from source.
+source_files_of <- function(s) {
+  if (s$load != "source") return(character())
+  files <- list.files(file.path(s$root, c("R", "src", "inst", "data")), recursive = TRUE,
+                      full.names = TRUE)
+  c(file.path(s$root, c("DESCRIPTION", "NAMESPACE")),
+    grep("[.](o|so|dll|a|dylib)$", files, value = TRUE, invert = TRUE))
 }

@@ -49,11 +49,7 @@ tell_problem <- function(text) {
 save_times <- function(suite) {
   tests <- list.files(suite$dir, recursive = TRUE, full.names = TRUE)
   tests <- tests[!grepl("/_snaps/|/_problems/", tests)]
-  root <- if (suite$load == "source") suite$root
-  folders <- if (!is.null(root)) file.path(root, c("R", "src", "inst", "data")) else character()
-  files <- list.files(folders, recursive = TRUE, full.names = TRUE)
-  if (!is.null(root)) files <- c(file.path(root, c("DESCRIPTION", "NAMESPACE")), files)
-  files <- unique(c(files, tests))
+  files <- unique(c(source_files_of(suite), tests))
   files <- grep("[.](o|so|dll|a|dylib|swp|swo|orig|bak|tmp)$|~$|/[.#][^/]*$|/4913$", files,
                 value = TRUE, invert = TRUE)
   about <- file.info(files, extra_cols = FALSE)
@@ -101,7 +97,7 @@ react <- function(w, saved) {
     e <- w$code[[path]]
     if (inherits(e, "error")) stop(sprintf("%s: %s", path, conditionMessage(e)), call. = FALSE)
   }
-  what <- reaction(w)
+  what <- reaction(w, all)
   files <- if (what$is_all) all else all[depends(w, all, what)]
   say(sprintf("%s: %d of %d test files", told_paths(w$suite, saved), length(files), length(all)))
   if (is.null(what$patches)) {
@@ -133,10 +129,10 @@ run_in_watch <- function(w, files, patches) {
   w$seen <- seen[order(match(names(seen), names(after)))]
 }
 
-# Tells what is to be done: list(is_all, names, tests, fixtures, patches). `names`: what has
-# changed since the last run, and what uses that; `tests`, `fixtures`: files that were saved;
-# `patches`: NULL if the package is to be loaded again.
-reaction <- function(w) {
+# Tells what is to be done, where `all` are the test files: list(is_all, names, tests, fixtures,
+# patches). `names`: what has changed since the last run, and what uses that; `tests`, `fixtures`:
+# files that were saved; `patches`: NULL if the package is to be loaded again.
+reaction <- function(w, all) {
   kind <- kind_of_path(w$suite, w$pending)
   fixtures <- basename(w$pending[kind == "other"])
   out <- list(is_all = any(kind %in% c("all", "data")), names = character(), patches = list(),
@@ -150,7 +146,7 @@ reaction <- function(w) {
   helps <- changes_of_code(of("helper", w$loaded), of("helper"))
   at_load <- users_of(since_load$names, of("code"), of(helpers), methods)$at_load
   named_here <- vapply(fixtures, function(f) is_named(f, names(w$code)), NA)
-  named_in_test <- vapply(fixtures, function(f) is_named(f, file.path(w$suite$dir, w$find())), NA)
+  named_in_test <- vapply(fixtures, function(f) is_named(f, file.path(w$suite$dir, all)), NA)
   out$is_all <- out$is_all || users$is_all || any(named_here | !named_in_test)
   out["patches"] <- list(if (!is.null(since_load$patch) && !at_load && !length(helps$names) &&
                                !any(kind %in% c("all", "data")) && !any(named_here)) {

@@ -143,6 +143,7 @@ if (identical(args, "--rows") || identical(args, "--count-rows")) {
   rows(identical(args, "--count-rows"))
 } else {
   if (counting) args <- args[-1L]
+  if (counting && !nzchar(Sys.which("valgrind"))) stop("--count needs valgrind")
   if (length(args) < 2L) {
     stop("Rscript bench/compare.R [--count] LIBRARY-BEFORE LIBRARY-AFTER [ROUNDS]")
   }
