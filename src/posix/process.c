@@ -26,8 +26,8 @@
 
 extern char **environ;
 
-const int CLU_SIG_INT = SIGINT, CLU_SIG_NUDGE = SIGURG, CLU_SIG_TERM = SIGTERM,
-          CLU_SIG_KILL = SIGKILL, CLU_SIG_STOP = SIGSTOP, CLU_SIG_CONT = SIGCONT;
+const int CLU_SIG_INT = SIGINT, CLU_SIG_TERM = SIGTERM, CLU_SIG_KILL = SIGKILL,
+          CLU_SIG_STOP = SIGSTOP, CLU_SIG_CONT = SIGCONT;
 
 char **clu_os_environ(void) { return environ; }
 int clu_os_setenv(const char *name, const char *value) {

@@ -130,22 +130,35 @@ void clu_os_watch_term(void) { clu_set_handler(SIGTERM, on_watched, 0); }
 static int (*int_task)(int);
 static void (*int_before)(int);
 
+/* SIGURG comes before SIGINT. Where that one is ignored it stands for it. Otherwise SIGINT has
+ * another handler now and then: R waits in select() with one that jumps out of it. Nobody could
+ * tell that afterwards, and R would be interrupted twice. */
 static void on_int(int sig) {
-  int err = errno;
-  if (int_task(sig == SIGURG) && int_before != SIG_DFL && int_before != SIG_IGN) {
+  int err = errno, is_ignored = 0;
+  if (sig == SIGURG) {
+    struct sigaction now;
+    is_ignored = sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+  }
+  if ((sig == SIGINT || is_ignored) && int_task(is_ignored) && int_before != SIG_DFL &&
+      int_before != SIG_IGN) {
     int_before(SIGINT);
     clu_set_handler(SIGINT, on_int, 0); /* R's own puts itself back with signal() */
   }
   errno = err;
 }
 
-void clu_os_on_int(int (*task)(int nudge)) {
+void clu_os_on_int(int (*task)(int is_ignored)) {
   struct sigaction old;
   int_task = task;
   sigaction(SIGINT, NULL, &old);
   int_before = old.sa_handler;
   clu_set_handler(SIGINT, on_int, 0); /* no SA_RESTART: a read or write under way has to see it */
   clu_set_handler(SIGURG, on_int, SA_RESTART);
+}
+
+void clu_os_interrupt(clu_pid pid) {
+  kill((pid_t)pid, SIGURG);
+  kill(-(pid_t)pid, SIGINT);
 }
 
 static sigset_t before_hold;

@@ -12,8 +12,8 @@
 #include "core/base/os-forks.h"
 
 /* Windows has no numbers of its own; those of the C library where it has them */
-const int CLU_SIG_INT = 2, CLU_SIG_NUDGE = 23, CLU_SIG_TERM = 15, CLU_SIG_KILL = 9,
-          CLU_SIG_STOP = 19, CLU_SIG_CONT = 18;
+const int CLU_SIG_INT = 2, CLU_SIG_TERM = 15, CLU_SIG_KILL = 9, CLU_SIG_STOP = 19,
+          CLU_SIG_CONT = 18;
 
 #define MAX_KEEP 8
 #define KEPT \
@@ -431,7 +431,8 @@ const char *clu_os_signal_name(int sig) {
 void clu_os_watch_clear(int *term) { (void)term; }
 void clu_os_watch_end(void) {}
 void clu_os_watch_term(void) {}
-void clu_os_on_int(int (*task)(int nudge)) { (void)task; }
+void clu_os_on_int(int (*task)(int is_ignored)) { (void)task; }
+void clu_os_interrupt(clu_pid pid) { (void)pid; }
 
 size_t clu_os_expect_forks(void) { return 0; }
 int clu_os_leave_files(clu_fd keep) {

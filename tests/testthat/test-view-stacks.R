@@ -287,6 +287,31 @@ test_that("the error of a task whose time is up says what it was in", {
   })
 })
 
+test_that("a node that sleeps is interrupted once", {
+  old <- options(clutch.task_grace = 20)
+  on.exit(options(old))
+  of_each_strategy(function(cl) {
+    # a second one would come in the handler of the first, now and then
+    for (i in 0:15) {
+      e <- task_error_of(collect(cluster_submit(cl, Sys.sleep(60), .timeout = 0.03 * (1 + i %% 4))))
+      expect_match(conditionMessage(e), "it was in Sys.sleep(60)", fixed = TRUE)
+    }
+    out <- tempfile()
+    e <- task_error_of(collect(cluster_submit(cl, .timeout = 0.2, {
+      one <- tryCatch(Sys.sleep(60), interrupt = function(e) "caught")
+      two <- tryCatch({
+        for (i in 1:2e5) sqrt(i)
+        Sys.sleep(0.2)
+        "whole"
+      }, interrupt = function(e) "again")
+      cat(one, two, file = out)
+    })))
+    expect_s3_class(e, "clutch_task_timeout")
+    expect_identical(readLines(out, warn = FALSE), "caught whole")
+    unlink(out)
+  })
+})
+
 test_that("a task that is ended for want of a reaction has an error without calls", {
   linux_only()
   old <- options(clutch.task_grace = 0.3)

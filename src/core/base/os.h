@@ -388,7 +388,7 @@ int clu_os_renice(clu_pid pid, int nice, int *before);
 /* Returns a name such as "SIGKILL", or NULL: there is no such signal here. Windows: there is
  * none. */
 const char *clu_os_signal_name(int sig);
-extern const int CLU_SIG_INT, CLU_SIG_NUDGE, CLU_SIG_TERM, CLU_SIG_KILL, CLU_SIG_STOP, CLU_SIG_CONT;
+extern const int CLU_SIG_INT, CLU_SIG_TERM, CLU_SIG_KILL, CLU_SIG_STOP, CLU_SIG_CONT;
 /* Tells whether the child `pid` has ended. CLU_OK: yes, it is reaped and `*how` says how;
  * CLU_AGAIN: it runs; CLU_DEAD: no such child (somebody else reaped it). Its process group gets
  * SIGKILL first when `group` is set, while the pid cannot yet be anybody else's. */
@@ -424,14 +424,14 @@ int clu_os_watch_start(clu_fd *readable, clu_err *e);
 /* Empties it; `*term` becomes 1 when CLU_SIG_TERM came. */
 void clu_os_watch_clear(int *term);
 void clu_os_watch_end(void);
-/* CLU_SIG_TERM goes to the watch again, after clu_os_on_term(). */
-void clu_os_watch_term(void);
+void clu_os_watch_term(void); /* CLU_SIG_TERM goes to the watch again, see clu_os_on_term() */
 /* `task` runs in the handler of CLU_SIG_INT; when it returns 1, the handler that was there before
- * is called after it. Reads and writes under way are interrupted. The same for CLU_SIG_NUDGE, then
- * with 1: that one arrives also where CLU_SIG_INT is ignored for a while, as system() does while
- * its child runs, and does nothing to a process that has no handler for it. Windows: does nothing.
- */
-void clu_os_on_int(int (*task)(int nudge));
+ * is called after it. Reads and writes under way are interrupted. With 1: clu_os_interrupt() finds
+ * that CLU_SIG_INT is ignored now, as system() does while its child runs. Windows: does nothing. */
+void clu_os_on_int(int (*task)(int is_ignored));
+/* Sends CLU_SIG_INT to the group that `pid` leads, and before it another signal to `pid` itself,
+ * which does nothing without a handler. Windows: does nothing. */
+void clu_os_interrupt(clu_pid pid);
 
 /* Makes descriptors 1 and 2 copies of `out` and `err`. */
 int clu_os_redirect_output(clu_fd out, clu_fd err);

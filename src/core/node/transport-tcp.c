@@ -12,9 +12,7 @@ static void tcp_interrupt(clu_node *nd, uint64_t seq) {
   /* only its own process, which is not reaped: the signal reaches nobody else */
   if (!cancel || !clu_started_node_own_pid(nd) || *cancel == seq) return;
   *cancel = seq;
-  clu_os_kill(nd->pid, CLU_SIG_INT,
-              1); /* it leads a group: what it waits for in system() hears it, too */
-  clu_os_kill(nd->pid, CLU_SIG_NUDGE, 0);
+  clu_os_interrupt(nd->pid); /* it leads a group: what it waits for in system() hears it, too */
 }
 
 static clu_claim *tcp_claim(const clu_node *nd) {

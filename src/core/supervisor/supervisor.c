@@ -135,8 +135,7 @@ void clu_supervisor_fini(clu_supervisor *sv) {
 /* The number is written before the signal is sent: the node's handler compares it. */
 static void cancel(clu_supervisor *sv, const clu_sv_node *nd, uint64_t request) {
   sv->shared->cancel[nd->slot] = request;
-  clu_os_kill(nd->pid, CLU_SIG_INT, 1);
-  clu_os_kill(nd->pid, CLU_SIG_NUDGE, 0); /* R may be in system(), which ignores the other */
+  clu_os_interrupt(nd->pid);
 }
 
 /* It cannot begin any more what it has not begun. */

@@ -101,17 +101,20 @@ SEXP ffi_node_is_asked(void) {
   return Rf_ScalarLogical(clu_os_wait_readable(clu_me.boot.fd, 0) == CLU_OK);
 }
 
-/* In the handler of CLU_SIG_INT, and of the second signal that follows it. 1: R is to see an
- * interrupt now; otherwise stack.c sees to it.
+/* In the handler of CLU_SIG_INT, and of the signal before it where that is ignored. 1: R is to see
+ * an interrupt now; otherwise stack.c sees to it.
  *
  * An interrupt reaches R only while a request is evaluated, and only if it is meant for that
  * request: whoever cancels writes the number of the request into shared memory before it sends the
  * signal. A signal without a new number is a user's own. */
-static int on_interrupt(int second) {
+static int on_interrupt(int is_ignored) {
+  static volatile uint64_t ahead; /* the cancel that was handled before its CLU_SIG_INT came */
   uint64_t c = *clu_me.boot.cancel;
   int fresh = c != 0 && c != clu_me.cancel_seen;
-  if (second && (clu_me.interrupted || c != clu_me.seq))
+  if (is_ignored && (clu_me.interrupted || c != clu_me.seq))
     return 0; /* handled, or for another request */
+  if (!is_ignored && c && c == ahead) return (int)(ahead = 0);
+  if (is_ignored) ahead = c;
   if (fresh) clu_me.cancel_seen = c;
   if (!clu_me.running) return 0;
   if (fresh && c != clu_me.seq) return 0; /* for one that has ended */

@@ -2,6 +2,7 @@
  * that has begun. */
 #include "r/node/node.h"
 
+#include <R_ext/GraphicsEngine.h>
 #include <string.h>
 
 clu_this_node clu_me;
@@ -45,7 +46,7 @@ void clu_node_stop_running(void) {
   if (clu_me.forked) clu_os_end_self(); /* a child of the node came back from the call */
   clu_me.running = 0;
   clu_me.interrupt_at = 0;
-  if (clu_me.interrupted) {
+  if (clu_me.interrupted || R_interrupts_pending) {
     clu_me.interrupted = 0;
     R_ToplevelExec(check_interrupt, NULL);
   }
