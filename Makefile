@@ -16,7 +16,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes deps-site build install demo test lint format test-c test-fuzz test-tools fuzz chaos test-r check bench report readme test-adapters test-portable test-newer-r test-windows doc site clean
+.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes deps-site build install demo test lint format test-c test-fuzz test-tools fuzz chaos test-r check bench report readme test-adapters test-portable test-newer-r test-windows test-architectures doc site clean
 .NOTPARALLEL:
 
 help:
@@ -37,6 +37,7 @@ help:
 	@echo "make test-portable the tests on a build that uses nothing of Linux's own, as on macOS and the BSDs"
 	@echo "make test-newer-r  the tests on R 4.5 and 4.6 in Debian folders made by debootstrap (root)"
 	@echo "make test-windows  the C tests built by mingw-w64, under wine (installs them: root, Debian)"
+	@echo "make test-architectures  the C tests with 32 bits, with the other byte order (under qemu), with musl (root, Debian)"
 	@echo "make site          the site: reference, articles, measurements, news; open docs/index.html"
 	@echo "make doc           help pages and NAMESPACE from the comments (needs roxygen2)"
 	@echo "make clean         removes what was built"
@@ -177,6 +178,10 @@ test-newer-r:
 # Not part of 'make test': to install mingw-w64 and wine takes minutes and 1.2 GB.
 test-windows:
 	@tools/test-windows.sh
+
+# Not part of 'make test' either, for the same reason. T=frame as for test-c.
+test-architectures:
+	@T="$(T)" tools/test-architectures.sh
 
 doc:
 	@$(RSCRIPT) -e 'if (!nzchar(system.file(package = "roxygen2"))) stop("make doc needs the R package roxygen2", call. = FALSE)' \

@@ -1,6 +1,7 @@
 /* This file tells whether samples of this process are taken: by a timer that sends SIGPROF, or by a
  * thread that does.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>

@@ -2,10 +2,12 @@
 # Runs the programs that the Makefile has built, the variants (plain, sanitized, threads) beside each
 # other: most tests wait most of the time.
 #   run-tests.sh FOLDER VARIANTS TESTS
-# LEAKS: whether memory leaks can be looked for. ARGS: for the programs. RESULT: a file that gets
-# "passed failed skipped", which is the last line without it; RESULT.failed gets what failed.
+# RUN: a program that runs them, with its arguments. LEAKS: whether memory leaks can be looked for.
+# ARGS: for the programs. RESULT: a file that gets "passed failed skipped", which is the last line
+# without it; RESULT.failed gets what failed.
 cd "$(dirname "$0")" || exit 1
 out=$1 variants=$2 tests=$3
+case $out in /*) ;; *) out=./$out ;; esac
 
 [ "$LEAKS" = 1 ] || echo "memory leaks cannot be looked for here (LeakSanitizer does not run)"
 export ASAN_OPTIONS="detect_leaks=$LEAKS" TSAN_OPTIONS="halt_on_error=1:exitcode=66"
@@ -15,7 +17,7 @@ run_variant() {
   local variant=$1 passed=0 failed=0 skipped=0 t p f s rc last said=$out/$1/said.txt
   for t in $tests; do
     [ -e "$out/$variant/test-$t" ] || continue
-    "./$out/$variant/test-$t" $ARGS >"$said" 2>&1 </dev/null
+    ${RUN:-} "$out/$variant/test-$t" $ARGS >"$said" 2>&1 </dev/null
     rc=$?
     last=$(tail -n 1 "$said")
     if [[ "$last" =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then

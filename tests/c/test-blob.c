@@ -85,12 +85,15 @@ TEST(nothing_can_be_appended) {
 }
 
 TEST(what_does_not_fit_leaves_it_unchanged) {
-  static const size_t much[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 3, SIZE_MAX / 2 - 3,
-                                SIZE_MAX / 4};
+  /* the last three could be had where addresses have 32 bits */
+  static const size_t much[] = {SIZE_MAX,     SIZE_MAX - 3,     SIZE_MAX / 2 + 1,
+                                SIZE_MAX / 2, SIZE_MAX / 2 - 3, SIZE_MAX / 4};
+  size_t n = sizeof much / sizeof *much;
   clu_blob *b = clu_blob_new(0);
   REQUIRE(b);
   REQUIRE(clu_blob_append(b, "abc", 3) == 0);
-  for (size_t i = 0; i < sizeof much / sizeof *much; i++) {
+  if (sizeof(size_t) < 8) n -= 3;
+  for (size_t i = 0; i < n; i++) {
     CHECK_INT_EQ(clu_blob_append(b, "abc", much[i]), -1);
     CHECK_INT_EQ(b->size, 3);
     CHECK_INT_EQ(b->refs, 1);
@@ -101,7 +104,7 @@ TEST(what_does_not_fit_leaves_it_unchanged) {
   clu_blob_unref(b);
 }
 
-TEST(too_much_room_is_refused) { CHECK(clu_blob_new(SIZE_MAX / 2) == NULL); }
+TEST(too_much_room_is_refused) { CHECK(clu_blob_new(SIZE_MAX / 2 + 1) == NULL); }
 
 TEST(the_last_reference_frees) { /* the sanitizers see it when that is not so */
   clu_blob *b = clu_blob_new(10);

@@ -1,7 +1,7 @@
 /* Every descriptor is close-on-exec from the start: no call makes one that is not, which a program
  * that another thread starts just then would inherit. */
 // link: -Wl,--wrap=socket -Wl,--wrap=socketpair -Wl,--wrap=pipe -Wl,--wrap=accept -Wl,--wrap=dup
-// link: -Wl,--wrap=fcntl -Wl,--wrap=open
+// link: -Wl,--wrap=fcntl -Wl,--wrap=open -Wl,--wrap=open64 -Wl,--wrap=fcntl64
 #include "test.h"
 
 #include "posix/features.h"
@@ -46,28 +46,37 @@ int __wrap_dup(int fd) {
   return __real_dup(fd);
 }
 
-int __real_fcntl(int fd, int what, ...);
-int __wrap_fcntl(int fd, int what, ...);
-int __wrap_fcntl(int fd, int what, ...) {
+/* glibc has names of its own for these where offsets have 64 bits */
+#if defined(__USE_FILE_OFFSET64)
+#define WRAP(name) __wrap_##name##64
+#define REAL(name) __real_##name##64
+#else
+#define WRAP(name) __wrap_##name
+#define REAL(name) __real_##name
+#endif
+
+int REAL(fcntl)(int fd, int what, ...);
+int WRAP(fcntl)(int fd, int what, ...);
+int WRAP(fcntl)(int fd, int what, ...) {
   va_list ap;
   long value;
   va_start(ap, what);
   value = what == F_GETFD || what == F_GETFL ? 0 : va_arg(ap, int);
   va_end(ap);
   if (what == F_DUPFD || what == F_DUPFD_CLOEXEC) SEEN(what == F_DUPFD_CLOEXEC);
-  return __real_fcntl(fd, what, value);
+  return REAL(fcntl)(fd, what, value);
 }
 
-int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...) {
+int REAL(open)(const char *path, int flags, ...);
+int WRAP(open)(const char *path, int flags, ...);
+int WRAP(open)(const char *path, int flags, ...) {
   va_list ap;
   int mode;
   va_start(ap, flags);
   mode = flags & O_CREAT ? va_arg(ap, int) : 0;
   va_end(ap);
   SEEN(flags & O_CLOEXEC);
-  return __real_open(path, flags, mode);
+  return REAL(open)(path, flags, mode);
 }
 
 TEST_UNUSED static void counts_since(int *from, const char *what) {

@@ -23,11 +23,16 @@ static void grow(int from, int to, int inherits) {
   }
 }
 
-/* Tells whether the page below the heap's end is there. Nothing has written to it. */
+/* Tells whether the page below the heap's end is there. Nothing has written to it. Heaps of other C
+ * libraries do not end there. */
 static int is_last_page_there(void) {
+#if defined(__GLIBC__)
   unsigned char there = 0;
   uintptr_t end = (uintptr_t)sbrk(0) / PAGE * PAGE;
   return mincore((void *)(end - PAGE), PAGE, &there) == 0 && (there & 1);
+#else
+  return 0;
+#endif
 }
 
 static int holds_what_was_written(int n) {

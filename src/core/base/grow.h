@@ -4,6 +4,7 @@
 #ifndef CLUTCH_GROW_H
 #define CLUTCH_GROW_H
 
+#include <stdint.h>
 #include <stdlib.h>
 
 #define CLU_GROW_FIRST 8 /* items */
@@ -14,7 +15,10 @@ static inline void *clu_grow(void *items, size_t *cap, size_t need, size_t size)
   size_t more = *cap ? *cap : CLU_GROW_FIRST;
   void *p;
   if (need <= *cap) return items;
-  while (more < need) more *= 2;
+  while (more < need) {
+    if (more > SIZE_MAX / 2 / size) return NULL;
+    more *= 2;
+  }
   p = realloc(items, more * size);
   if (p) *cap = more;
   return p;
