@@ -11,6 +11,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 BUILD := .build$(if $(CLUTCH_PORTABLE),/portable)
 BUILT := $(BUILD)/installed
 RESULTS := $(BUILD)/results
+PORTABLE_BRIEF := ^(errors|failures|map|sockets|start)$$
 # Runs a command with the package found first
 WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
@@ -37,7 +38,7 @@ help:
 	@echo "make test-portable the tests on a build that uses nothing of Linux's own, as on macOS and the BSDs"
 	@echo "make test-newer-r  the tests on R 4.5 and 4.6 in Debian folders made by debootstrap (root)"
 	@echo "make test-windows  the C tests built by mingw-w64, under wine (installs them: root, Debian)"
-	@echo "make test-architectures  the C tests with 32 bits, with the other byte order (under qemu), with musl (root, Debian)"
+	@echo "make test-architectures  the C tests with 32 bits, the other byte order, musl and clang (root, Debian)"
 	@echo "make site          the site: reference, articles, measurements, news; open docs/index.html"
 	@echo "make doc           help pages and NAMESPACE from the comments (needs roxygen2)"
 	@echo "make clean         removes what was built"
@@ -86,7 +87,7 @@ test: deps-adapters build deps-vignettes
 	@rm -rf $(RESULTS); mkdir -p $(RESULTS)
 	@export CLUTCH_DEPS_DONE=1; \
 	  { nice -n 19 $(MAKE) --no-print-directory compile-c; \
-	    for step in test-c test-fuzz test-tools; do nice -n 5 $(MAKE) --no-print-directory $$step; done; \
+	    for step in test-c test-fuzz test-tools test-portable-brief; do nice -n 5 $(MAKE) --no-print-directory $$step; done; \
 	  } > $(RESULTS)/c.txt 2>&1 & \
 	  { nice -n 5 $(MAKE) --no-print-directory check BRIEF=1; nice -n 19 $(MAKE) --no-print-directory lint; \
 	  } > $(RESULTS)/check.txt 2>&1 & \
@@ -171,6 +172,16 @@ test-portable:
 	@rm -rf .build/portable/results
 	@for step in test-c test-r; do CLUTCH_PORTABLE=1 $(MAKE) --no-print-directory $$step; done; \
 	  CLUTCH_PORTABLE=1 tools/tally.sh
+
+# Its part of 'make test': the C tests without sanitizers, and R tests of starts, maps, failures and sockets.
+.PHONY: test-portable-brief
+test-portable-brief: deps
+	@echo; echo "== the build without Linux's own means: C tests, some R tests"
+	@mkdir -p $(RESULTS) .build/portable/results; rm -f $(RESULTS)/test-portable* .build/portable/results/*
+	@rc=0; $(MAKE) --no-print-directory -C tests/c -j$(CORES) test PORTABLE=1 VARIANTS=plain RESULT="$(CURDIR)/.build/portable/results/test-c" || rc=1; \
+	  CLUTCH_PORTABLE=1 $(MAKE) --no-print-directory test-r FILTER='$(PORTABLE_BRIEF)' || rc=1; \
+	  cat .build/portable/results/*.failed > $(RESULTS)/test-portable.failed 2>/dev/null; \
+	  cat .build/portable/results/test-[cr] | awk '{ p += $$1; f += $$2; s += $$3 } END { print p + 0, f + (NR < 2), s + 0 }' > $(RESULTS)/test-portable; exit $$rc
 
 test-newer-r:
 	@tools/newer-r.sh $(if $(FILTER),'$(value FILTER)')

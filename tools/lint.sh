@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # What can be said of the sources without running them.
 #   lint.sh RESULT-FILE
-# RESULT-FILE gets "passed failed skipped". What is missing here (clang-format, shellcheck, lintr, spelling, roxygen2) is
-# skipped.
+# RESULT-FILE gets "passed failed skipped", RESULT-FILE.failed what failed. What is missing here (clang-format,
+# shellcheck, lintr, spelling, roxygen2) is skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 result=$1
 passed=0 failed=0 skipped=0
+: >"$result.failed"
 
 # A command, the last line of which is "N passed, N failed" or "N passed, N failed, N skipped", with or
 # without words before it.
@@ -25,6 +26,7 @@ part() {
     echo "$out"
     echo "FAIL $name ended early, exit status $rc"
   fi
+  [ "$f" = 0 ] || { echo "$name:"; tail -n 30 <<<"$out"; } >>"$result.failed"
   printf '  %-10s %3d passed, %d failed%s\n' "$name" "$p" "$f" "$([ "$s" = 0 ] || echo ", $s skipped")"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }

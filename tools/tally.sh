@@ -5,7 +5,7 @@
 cd "$(dirname "$0")/.." || exit 1
 passed=0 failed=0 skipped=0
 results=.build${CLUTCH_PORTABLE:+/portable}/results
-steps="lint test-c test-fuzz test-tools test-r check"; [ -z "${CLUTCH_PORTABLE:-}" ] || steps="test-c test-r"
+steps="lint test-c test-fuzz test-tools test-portable test-r check"; [ -z "${CLUTCH_PORTABLE:-}" ] || steps="test-c test-r"
 line=0; [ "${1:-}" = --line ] && line=1
 [ $line = 1 ] || echo
 # those for Windows are not part of 'make test', only of CI

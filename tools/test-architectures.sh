@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Builds src/core and src/posix for other machines than this one, and runs their C tests:
+# Builds src/core and src/posix for other machines than this one, or by another compiler, and runs their C tests:
 #   i386    32 bits; runs on this processor
 #   s390x   the other byte order; runs under qemu, without the tests of what qemu's emulation of a process lacks
 #   musl    another C library than glibc
-#   tools/test-architectures.sh [i386] [s390x] [musl]
+#   clang   another compiler, with its sanitizers
+#   tools/test-architectures.sh [i386] [s390x] [musl] [clang]
 # Debian, as root: it installs cross compilers, and unpacks OpenSSL for each into .build/architectures. T: as in
 # tests/c/Makefile. The last line is "N passed, N failed", with ", N skipped" where there were such.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 top=$PWD/.build/architectures
-wanted=${*:-i386 s390x musl}
+wanted=${*:-i386 s390x musl clang}
 all=$(cd tests/c && for f in test-*.c; do f=${f#test-}; echo "${f%.c}"; done)
 # Under qemu a program cannot start another of its kind, nobody is told of a mutex whose holder has ended, and the system
 # does not tell of sockets, memory or threads
@@ -66,11 +67,11 @@ openssl_for_musl() {
 passed=0 failed=0 skipped=0
 # NAME COMPILER RUN TESTS
 run() {
-  local name=$1 cc=$2 run=$3 tests=$4 p f s
+  local name=$1 cc=$2 run=$3 tests=$4 variant=${5:-plain} p f s
   [ -z "${T:-}" ] || tests=$(grep -Fx "${T// /$'\n'}" <<<"$tests")
   echo "== $name"
   rm -f "$top/$name/result"
-  RUN=$run make --no-print-directory -s -C tests/c -j"$(nproc)" OUT="$top/$name/build" VARIANTS=plain CC="$cc" T="${tests//$'\n'/ }" \
+  RUN=$run make --no-print-directory -s -C tests/c -j"$(nproc)" OUT="$top/$name/build" VARIANTS="$variant" CC="$cc" T="${tests//$'\n'/ }" \
     RESULT="$top/$name/result" test 2>&1 | grep -v '^  cc '
   [ -e "$top/$name/result" ] || echo "0 1 0" >"$top/$name/result"
   read -r p f s <"$top/$name/result"
@@ -103,7 +104,11 @@ for name in $wanted; do
     at=$top/musl
     run musl "musl-gcc -isystem $at/openssl/include -idirafter $at/headers -L$at/openssl" "" "$all"
     ;;
-  *) echo "i386, s390x or musl?" >&2; exit 2 ;;
+  clang)
+    need clang "$(apt-cache depends clang | sed -n 's/.*Depends: clang-\([0-9]*\)$/libclang-rt-\1-dev/p')" || exit 1
+    run clang clang "" "$all" sanitized
+    ;;
+  *) echo "i386, s390x, musl or clang?" >&2; exit 2 ;;
   esac
 done
 echo "$passed passed, $failed failed$([ $skipped = 0 ] || echo ", $skipped skipped")"

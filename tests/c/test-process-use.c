@@ -31,7 +31,7 @@ TEST(what_this_process_uses_is_found) {
   if (x.own < 0) return; /* the system does not tell */
   CHECK(x.cpu < 0 && x.own > 0);
   while (clu_os_now() < began + 300000000u)
-    for (int i = 0; i < 100000; i++) sum += i;
+    for (int i = 0; i < 100000; i++) sum = sum + i;
   clu_process_use_look(&x, clu_os_now());
   CHECK(x.cpu > 0.01 && x.cpu < 1.5);
 }

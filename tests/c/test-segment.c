@@ -241,7 +241,7 @@ TEST(pages_that_were_written_to_are_known) {
   CHECK_INT_EQ(clu_segment_seal(s), CLU_OK);
   a = received(s);
   p = clu_segment_bytes(a, NULL);
-  for (int i = 0; i < N; i++) read ^= p[i];
+  for (int i = 0; i < N; i++) read = read ^ p[i];
   CHECK_INT_EQ(clu_os_segment_is_unchanged(p, N), 1);
   p[50000] = 1;
   CHECK_INT_EQ(clu_os_segment_is_unchanged(p, N), 0);
