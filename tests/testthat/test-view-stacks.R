@@ -312,6 +312,18 @@ test_that("a node that sleeps is interrupted once", {
   })
 })
 
+test_that("a signal of the user's own is heard after a cancel that came in system()", {
+  linux_only()
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  e <- task_error_of(collect(cluster_submit(cl, system("sleep 60"), .timeout = 0.3)))
+  expect_s3_class(e, "clutch_task_timeout")
+  t <- cluster_submit(cl, tryCatch(repeat sqrt(2), interrupt = function(e) "caught"), .timeout = 30)
+  Sys.sleep(0.5)
+  tools::pskill(pids(cl), tools::SIGINT)
+  expect_identical(collect(t), "caught")
+})
+
 test_that("a task that is ended for want of a reaction has an error without calls", {
   linux_only()
   old <- options(clutch.task_grace = 0.3)

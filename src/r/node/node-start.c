@@ -113,7 +113,7 @@ static int on_interrupt(int is_ignored) {
   int fresh = c != 0 && c != clu_me.cancel_seen;
   if (is_ignored && (clu_me.interrupted || c != clu_me.seq))
     return 0; /* handled, or for another request */
-  if (!is_ignored && c && c == ahead) return (int)(ahead = 0);
+  if (!is_ignored && c && c == ahead && c == clu_me.seq) return (int)(ahead = 0);
   if (is_ignored) ahead = c;
   if (fresh) clu_me.cancel_seen = c;
   if (!clu_me.running) return 0;
