@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What can be said of the sources without running them.
 #   lint.sh RESULT-FILE
-# RESULT-FILE gets "passed failed skipped", RESULT-FILE.failed what failed. What is missing here (clang-format,
-# shellcheck, lintr, spelling, roxygen2) is skipped.
+# RESULT-FILE gets "passed failed skipped", RESULT-FILE.failed what failed. Skipped is what is missing
+# here: clang-format, shellcheck, lintr, spelling, roxygen2.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 result=$1
