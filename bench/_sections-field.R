@@ -185,7 +185,11 @@ sections$suites <- list(
     "they take beside testthat, one file after the other and in its parallel mode?"),
   tables = list(
     list(caption = "Seconds, start of R included; *again*: a second call in the session.",
-      make = function() read("suites.csv"))),
+      make = function() {
+        t <- read("suites.csv")
+        for (of in c("testthat", "parallel", "clutch", "again")) t[[of]] <- signif(t[[of]], 3L)
+        t
+      })),
   compares = paste("`testthat::test_local()` as `devtools::test()` calls it, and the same with",
     "`Config/testthat/parallel: true`, where the suite is of the third edition."),
   better = "testthat has no processes to start: small suites are done sooner by it alone.",
@@ -193,6 +197,8 @@ sections$suites <- list(
     t <- read("suites.csv")
     both <- !is.na(t$parallel)
     c(sprintf("Of %d suites %d have the same results.", nrow(t), sum(t$same)),
+      sprintf("%d of them are not slower than one file after the other.",
+              sum(t$clutch <= t$testthat)),
       sprintf("All together take %.2f of the time of one file after the other.",
               sum(t$clutch) / sum(t$testthat)),
       sprintf("Those of the third edition take %.2f of the time of testthat's parallel mode.",

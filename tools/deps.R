@@ -29,7 +29,7 @@ for_adapters <- c(
   "TH.data", "party", "phangorn", "tm", "SnowballC"
 )
 peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "snow", "ranger",
-           "Rmpi")
+           "Rmpi", "pkgbuild")
 more <- c(
   if ("peers" %in% args) structure(rep("0", length(peers)), names = peers),
   if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"),
