@@ -337,6 +337,37 @@ TEST(the_end_of_the_run_ends_all_waiting) {
 
 /* ---- what others may have written ---- */
 
+/* A message of eight bytes on its way from rank 0 to rank 1. */
+static record_head *sent(fixture *f) {
+  size_t n;
+  CHECK_INT_EQ(try_send(f->rank[0], 1, "tag", "8 bytes."), CLU_OK);
+  return (record_head *)mesh_peek(mesh_pair(f->rank[1], 0, 1), &n);
+}
+
+TEST(memory_is_had_for_what_has_come_and_not_for_what_is_said) {
+  fixture f;
+  clu_message *x;
+  int who;
+  begin(&f);
+  sent(&f)->total = SIZE_MAX / 2;
+  CHECK_INT_EQ(clu_mesh_receive(f.rank[1], 0, NULL, 0, &x, &who), CLU_AGAIN);
+  end(&f);
+}
+
+/* The bytes are taken for the number of its segment, which cannot be had. */
+TEST(a_body_that_is_a_segment_has_no_other_size) {
+  fixture f;
+  clu_message *x;
+  record_head *h;
+  int who;
+  begin(&f);
+  h = sent(&f);
+  h->nsegments = h->is_apart = 1;
+  for (int i = 0; i < 2; i++)
+    CHECK_INT_EQ(clu_mesh_receive(f.rank[1], 0, NULL, 0, &x, &who), CLU_PROTO);
+  end(&f);
+}
+
 TEST(a_damaged_ring_is_no_message_and_no_crash) {
   uint32_t seed = 7;
   int damaged = 0;

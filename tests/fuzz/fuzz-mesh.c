@@ -6,10 +6,6 @@
 
 #include "core/mesh/mesh-layout.h"
 
-/* A message may say that it has more bytes than there is memory. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
-
 static void put(pair_ring *r, const uint8_t *p, size_t n, uint64_t head) {
   unsigned char *ring = (unsigned char *)(r + 1);
   for (size_t i = 0; i < n; i++) ring[(head + i) % PAIR_BYTES] = p[i];

@@ -20,16 +20,13 @@ void clu_mesh_drop_mail(clu_mesh *m) {
   m->mail_end = &m->mail;
 }
 
+/* A message of `n` bytes, without memory for them. */
 static clu_message *message_new(int from, const char *tag, size_t ntag, uint64_t n) {
-  clu_message *m = calloc(1, sizeof *m);
+  clu_message *m = n <= SIZE_MAX / 2 ? calloc(1, sizeof *m) : NULL;
   if (!m) return NULL;
   m->from = from;
   m->n = (size_t)n;
   memcpy(m->tag, tag, ntag);
-  if (n > SIZE_MAX / 2 || (n && !(m->body = malloc((size_t)n)))) {
-    free(m);
-    return NULL;
-  }
   return m;
 }
 
@@ -41,6 +38,10 @@ static void deliver(clu_mesh *m, clu_message *x) {
 int mesh_mail_own(clu_mesh *m, const char *tag, clu_blob *body) {
   clu_message *x = message_new(m->rank, tag, strlen(tag), body->size);
   if (!x) return CLU_NOMEM;
+  if (body->size && !(x->body = malloc(body->size))) {
+    free(x);
+    return CLU_NOMEM;
+  }
   if (body->size) memcpy(x->body, body->data, body->size);
   for (int i = 0; body->segments && i < body->segments->n; i++)
     x->segments.of[x->segments.n++] = clu_segment_ref(body->segments->of[i]);
@@ -72,7 +73,9 @@ static void open_segments(clu_mesh *m, clu_message *x, const unsigned char *p, u
 /* The last segment is the body: it is no part of what the body brings. */
 static int take_apart(clu_message *x) {
   clu_segment *s;
-  if (x->lost || x->n > 0 || x->segments.n < 1) return x->lost ? CLU_OK : CLU_PROTO;
+  if (x->n > 0) return CLU_PROTO;
+  if (x->lost) return CLU_OK;
+  if (x->segments.n < 1) return CLU_PROTO;
   s = x->segments.of[--x->segments.n];
   x->n = (size_t)clu_segment_size(s);
   x->body = clu_segment_bytes(s, NULL);
@@ -99,11 +102,27 @@ static int begin_message(clu_mesh *m, int from, const unsigned char *rec, size_t
   if (!x) return CLU_NOMEM;
   open_segments(m, x, rec + sizeof h + h.ntag, h.nsegments);
   m->peers[from].partial = x;
-  m->peers[from].got = 0;
+  m->peers[from].got = m->peers[from].room = 0;
   if (!h.is_apart) return CLU_OK;
   rc = take_apart(x);
   m->peers[from].got = x->n;
+  if (rc == CLU_OK) return rc;
+  m->peers[from].partial = NULL; /* no later record completes it */
+  clu_message_free(x);
   return rc;
+}
+
+/* Room for `need` bytes of the body. What a message says that it will have is not believed: twice
+ * of what has come, at most. */
+static int has_room(peer *p, size_t need) {
+  clu_message *x = p->partial;
+  size_t room = need < x->n / 2 ? 2 * need : x->n;
+  unsigned char *body;
+  if (need <= p->room) return 1;
+  if (!(body = realloc(x->body, room))) return 0;
+  x->body = body;
+  p->room = room;
+  return 1;
 }
 
 static int take_record(clu_mesh *m, int from, const unsigned char *rec, size_t n,
@@ -117,6 +136,7 @@ static int take_record(clu_mesh *m, int from, const unsigned char *rec, size_t n
   if (!h.is_first == !p->partial) return CLU_PROTO;
   if (h.is_first && (rc = begin_message(m, from, rec, n, &used)) != CLU_OK) return rc;
   if (n - used > p->partial->n - p->got) return CLU_PROTO;
+  if (n > used && !has_room(p, p->got + n - used)) return CLU_NOMEM;
   if (n > used) memcpy(p->partial->body + p->got, rec + used, n - used);
   p->got += n - used;
   if (p->got == p->partial->n) {

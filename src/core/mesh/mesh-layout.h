@@ -79,7 +79,7 @@ typedef struct peer {
   held *holds;         /* the oldest first */
   held **holds_end;
   clu_message *partial; /* what has come of a message in pieces */
-  size_t got;
+  size_t got, room;     /* bytes of its body: that have come, and for which there is memory */
 } peer;
 
 struct clu_mesh {
