@@ -42,6 +42,8 @@ static void check_interrupt(void *unused) {
   R_CheckUserInterrupt();
 }
 
+/* An interrupt that was postponed is not the next task's. R may have one that no handler of ours
+ * has seen: it waits in select() with its own. */
 void clu_node_stop_running(void) {
   if (clu_me.forked) clu_os_end_self(); /* a child of the node came back from the call */
   clu_me.running = 0;
