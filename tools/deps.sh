@@ -14,22 +14,8 @@ newer_library=${XDG_CACHE_HOME:-$HOME/.cache}/clutch/library-$(Rscript -e 'cat(a
 if [ "${1:-}" = newer-library ]; then echo "$newer_library"; exit; fi
 if [ -n "${CLUTCH_DEPS_DONE:-}" ]; then exit; fi # a step of 'make test', which has seen to it
 
-root=0; [ "$(id -u)" = 0 ] && root=1
-debian=0
-if command -v apt-get >/dev/null && grep -qiE '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-release 2>/dev/null; then
-  debian=1
-fi
-
-updated=0
-apt_install() {
-  if [ $updated = 0 ]; then
-    updated=1
-    say "apt-get update"
-    apt-get update -q >/dev/null </dev/null || say "apt-get update failed; trying with the lists that are there"
-  fi
-  say "apt-get install $*"
-  DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >/dev/null </dev/null
-}
+# shellcheck source=tools/debian.sh
+. tools/debian.sh
 
 # ---- system: R with its headers, a compiler, make ----
 missing_system() {

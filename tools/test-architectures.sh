@@ -10,6 +10,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
+# shellcheck source=tools/debian.sh
+. tools/debian.sh
 top=$PWD/.build/architectures
 wanted=${*:-i386 s390x musl clang}
 all=$(cd tests/c && for f in test-*.c; do f=${f#test-}; echo "${f%.c}"; done)
@@ -22,9 +24,9 @@ need() {
   local missing=() p
   for p; do dpkg -s "$p" >/dev/null 2>&1 || missing+=("$p"); done
   [ ${#missing[@]} = 0 ] && return
-  echo "apt-get install ${missing[*]}" >&2
-  apt-get update -q >/dev/null </dev/null
-  DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}" >/dev/null </dev/null
+  if [ $debian = 1 ] && [ $root = 1 ]; then apt_install "${missing[@]}" && return; fi
+  echo "missing: ${missing[*]}. On Debian: sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+  exit 1
 }
 
 # Debian's OpenSSL of another architecture, unpacked and not installed: two of its packages exclude those of this machine
@@ -82,7 +84,7 @@ for name in $wanted; do
   mkdir -p "$top/$name"
   case $name in
   i386)
-    need gcc-i686-linux-gnu libc6-dev-i386-cross || exit 1
+    need gcc-i686-linux-gnu libc6-dev-i386-cross
     openssl_of i386 || exit 1
     at=$top/i386/openssl/usr
     # the registers that this processor has: the old ones compute with more digits than numbers have in memory
@@ -91,7 +93,7 @@ for name in $wanted; do
       -Wl,--dynamic-linker=/usr/i686-linux-gnu/lib/ld-linux.so.2" "" "$all"
     ;;
   s390x)
-    need qemu-user gcc-s390x-linux-gnu libc6-dev-s390x-cross || exit 1
+    need qemu-user gcc-s390x-linux-gnu libc6-dev-s390x-cross
     openssl_of s390x || exit 1
     at=$top/s390x/openssl/usr
     run s390x "s390x-linux-gnu-gcc -isystem $at/include -isystem $at/include/s390x-linux-gnu -L$at/lib/s390x-linux-gnu \
@@ -99,13 +101,14 @@ for name in $wanted; do
       "$(grep -vFx "${not_emulated// /$'\n'}" <<<"$all")"
     ;;
   musl)
-    need musl-tools || exit 1
+    need musl-tools
     openssl_for_musl || exit 1
     at=$top/musl
     run musl "musl-gcc -isystem $at/openssl/include -idirafter $at/headers -L$at/openssl" "" "$all"
     ;;
   clang)
-    need clang "$(apt-cache depends clang | sed -n 's/.*Depends: clang-\([0-9]*\)$/libclang-rt-\1-dev/p')" || exit 1
+    need clang
+    need "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
     run clang clang "" "$all" sanitized
     ;;
   *) echo "i386, s390x, musl or clang?" >&2; exit 2 ;;

@@ -16,11 +16,8 @@ skip() {
   exit 0
 }
 optional=0; [ "${1:-}" = --if-possible ] && optional=1
-root=0; [ "$(id -u)" = 0 ] && root=1
-debian=0
-if command -v apt-get >/dev/null && grep -qiE '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-release 2>/dev/null; then
-  debian=1
-fi
+# shellcheck source=tools/debian.sh
+. tools/debian.sh
 
 # Debian's package wine64 alone has no command of this name on the path
 find_wine() {
@@ -34,9 +31,7 @@ missing() {
 
 need=$(missing)
 if [ -n "$need" ] && [ $debian = 1 ] && [ $root = 1 ]; then
-  echo "apt-get install $(echo $need)" >&2
-  apt-get update -q >/dev/null </dev/null
-  DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $need >/dev/null </dev/null
+  apt_install $need
   need=$(missing)
 fi
 if [ -n "$need" ]; then
