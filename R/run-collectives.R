@@ -13,9 +13,10 @@
 #' @section Reductions: Vectors and matrices of numbers or logical values are reduced element by
 #'   element, in C, in memory that the nodes share: each node computes a share of the result, in the
 #'   order of ranks for each element. So the result is the same in every run, whatever the timing.
-#'   With another number of nodes sums may differ in the last digits, as the numbers are added in
-#'   another order. All have to have the same type, length and dimensions; attributes of the result
-#'   are those of the node's own value.
+#'   On several hosts each host's ranks are reduced first, then the hosts, in the order in which
+#'   they appear in `cl`. With other numbers of nodes or hosts sums may differ in the last digits,
+#'   as the numbers are added in another order. All have to have the same type, length and
+#'   dimensions; attributes of the result are those of the node's own value.
 #'
 #'   Other objects, and other functions, are reduced by R code: from left to right in the order of
 #'   ranks, or where `commutative` is `TRUE` in pairs, then pairs of pairs, in a fixed order.

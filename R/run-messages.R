@@ -13,7 +13,8 @@
 #'   `node_send()` waits only where 256 MB, or some 10,000 messages, of this node have not been
 #'   looked at by that receiver. A receiver looks at all messages of a node when it waits for one of
 #'   them. Large vectors lie in memory that both nodes share, and are not copied again; they stay
-#'   there until they are received, or the run ends.
+#'   there until they are received, or the run ends. Between hosts they are copied, once for all
+#'   nodes of a host.
 #'
 #'   Where all nodes wait for messages, with nothing under way, that is found within a second, and
 #'   is the error of all of them. It is not looked for while one of them waits with a `timeout`.
@@ -128,7 +129,7 @@ gone_error <- function(ranks, who) {
   how <- if (is.na(code)) "it is gone" else how_ended(!is.na(signal), code)
   text <- sprintf("the node of rank %d (pid %d) has died: %s", who, pid, how)
   run_stop("node_died", text, rank = who, pid = pid, how = how,
-           host = Sys.info()[["nodename"]])
+           host = the$run_hosts[[who]])
 }
 
 # ---- who waits for whom ----

@@ -16,8 +16,14 @@
 #'   earlier one arrives in a later one.
 #'
 #'   Ctrl-C, or an error in the session, ends all parts.
-#' @section Where it works: All nodes have to be on one machine: messages go through memory that
-#'   they share. A run cannot be begun within a task.
+#' @section Where it works: Nodes of one machine send messages through memory that they share. With
+#'   nodes on several hosts, made by [hosts()], [slurm()] or [hosts_command()], that is so on each
+#'   host. Between hosts messages go over the connections that the session has with them, encrypted
+#'   as these are, and outlast a cut. Each host has one process more for that, while the run lasts.
+#'   A value that is sent to many nodes of a host crosses once. Nodes on other machines that were
+#'   started by strategy `"parallel"` cannot take part.
+#'
+#'   A run cannot be begun within a task.
 #' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @param f function, or the name of one, or a formula as in [cluster_map()]. Its first argument is
 #'   the rank. The variables and packages that it needs travel with it.
@@ -32,7 +38,8 @@
 #' @section Errors: `clutch_run_error`, and the classes of a task's error, see [cluster_map()]: a
 #'   part has failed. The condition has a field `rank`: the first one that did for a reason of its
 #'   own; and `errors`: a list of all parts' errors, `NULL` for those that have none.
-#'   `clutch_node_died`, too: its node has died. `clutch_argument`: nodes on several machines.
+#'   `clutch_node_died`, too: its node has died. `clutch_argument`: nodes on several machines
+#'   without a connection for it, see *Where it works*. `clutch_start`: a host cannot take part.
 #' @references The Message Passing Interface, \url{https://www.mpi-forum.org/docs/}, has the model:
 #'   ranks, messages that keep their order for each pair, collective operations.
 #' @seealso [node_send()], [node_barrier()]
@@ -60,7 +67,7 @@ cluster_run <- new_submit(alist(cl = , f = , args = list()), function() { # noli
   code <- as.call(list(substitute(f), quote(...)))
   fun <- function_to_call(f, env)
   check_run_options(.retries, .journal)
-  check_all_here(cl)
+  tasks_of(cl) # an error where it knows no tasks, or was stopped
   o <- task_options(given_options(environment(), submit_options), submit_options)
   o$called <- called_submit("cluster_run", .label, substitute(f))
   if (o$relay == "live") o$relay <- "ordered"
@@ -75,38 +82,31 @@ check_run_options <- function(retries, journal) {
   }
 }
 
-check_all_here <- function(cl) {
-  tasks_of(cl) # an error where it knows no tasks, or was stopped
-  if (is_all_here(cl)) return()
-  throw("argument", paste("the nodes of a run have to be on this machine: messages go through",
-                          "memory that they share"))
-}
-
 run <- function(cl, fun, args, needs, o, label, code) {
   n <- length(cl)
-  mesh <- .Call(ffi_mesh_new, n, tempdir())
+  mesh <- run_memory(cl)
   tasks <- list()
   on.exit(end_run(cl, mesh, tasks))
-  path <- .Call(ffi_mesh_path, mesh)
   seed <- o$seed
   for (rank in seq_len(n)) {
     o["seed"] <- list(seed)
     if (!is.null(seed)) seed <- parallel::nextRNGStream(c(10407L, seed))[-1L]
     called <- paste0(if (!is.null(label)) paste0(label, ": "), "rank ", rank)
     tasks[[rank]] <- submit(tasks_of(cl[rank]), run_part, needs, o, called, code,
-                            list(path, n, rank, fun, args))
+                            list(mesh$paths[[rank]], n, rank, mesh$names, fun, args))
   }
   await_parts(mesh, tasks)
   for (x in tasks) relay_once(x)
   errors <- lapply(tasks, function(x) x$outcome$error)
   failed <- which(!vapply(errors, is.null, NA))
-  if (length(failed)) stop_in_frames(run_error(errors, failed))
+  if (length(failed)) stop_in_frames(run_error(errors, failed, mesh$lost()))
   lapply(tasks, function(x) x$outcome$value)
 }
 
 # In the node.
-run_part <- function(path, count, rank, f, args) {
+run_part <- function(path, count, rank, hosts, f, args) {
   failed <- TRUE
+  the$run_hosts <- hosts
   .Call(ffi_mesh_join, path, count, rank)
   on.exit(.Call(ffi_mesh_leave, failed))
   value <- do.call(f, c(list(rank), args), quote = TRUE)
@@ -127,16 +127,17 @@ await_parts <- function(mesh, tasks) {
     has_ended <- !vapply(tasks[open], function(x) is.null(outcome(x)), NA)
     for (rank in open[has_ended]) {
       e <- tasks[[rank]]$outcome$error
-      if (inherits(e, "clutch_task_died")) .Call(ffi_mesh_died, mesh, rank, e$signal, e$status)
+      if (inherits(e, "clutch_task_died")) mesh$died(rank, e$signal, e$status)
       if (!is.null(e) && until == Inf) until <- clock() + RUN_GRACE
     }
     open <- open[!has_ended]
     if (!length(open)) return(invisible())
+    if (until == Inf && length(mesh$lost())) until <- clock() + RUN_GRACE
     if (clock() > until) break
     step_for_task(tasks[[open[[1L]]]], 0.02)
     for (rank in open[-1L]) relay_queue(tasks[[rank]]$scheduler, tasks[[rank]]$job) # its prompts
   }
-  .Call(ffi_mesh_end, mesh)
+  mesh$end()
   for (rank in open) {
     cancel(tasks[[rank]])
     outcome(tasks[[rank]])
@@ -146,17 +147,16 @@ await_parts <- function(mesh, tasks) {
 # Whatever happened: no part goes on, and no node keeps anything.
 end_run <- function(cl, mesh, tasks) {
   for (x in tasks) cancel(x)
-  .Call(ffi_mesh_end, mesh)
-  for (rank in which(.Call(ffi_mesh_ranks, mesh)$keeps)) {
-    tell_handle(.subset2(cl[[rank]], "handle"), forget_run, list())
-  }
-  .Call(ffi_mesh_close, mesh)
+  mesh$end()
+  for (rank in mesh$keep()) tell_handle(.subset2(cl[[rank]], "handle"), forget_run, list())
+  mesh$close()
 }
 
 forget_run <- function() .Call(ffi_mesh_forget)
 
-# The error of the first part that failed for a reason of its own.
-run_error <- function(errors, failed) {
+# The error of the first part that failed for a reason of its own. `lost`: text, why the run could
+# not go on; or character().
+run_error <- function(errors, failed, lost) {
   follows <- vapply(errors[failed], function(e) inherits(e$parent, "clutch_run_stop"), NA)
   cancelled <- vapply(errors[failed], inherits, NA, "clutch_task_cancelled")
   own <- failed[!follows & !cancelled]
@@ -164,6 +164,7 @@ run_error <- function(errors, failed) {
   e <- errors[[rank]]
   died <- if (inherits(e, "clutch_task_died")) "clutch_node_died"
   class(e) <- unique(c(died, "clutch_run_error", class(e)))
+  if (!length(own) && length(lost)) e$message <- paste(c(e$message, lost), collapse = "\n")
   e$rank <- rank
   e$errors <- errors
   e

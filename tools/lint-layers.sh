@@ -12,14 +12,14 @@ objects=${1:-}
 # belongs to core/base, although src/posix or src/win defines it.
 directions='
 init             r/base r/share r/serialize r/session r/tasks r/journal r/globals r/mesh r/actor r/state r/node r/socket
-r/mesh           r/base r/share r/serialize r/session core/mesh core/base
+r/mesh           r/base r/share r/serialize r/session core/mesh core/node core/wire core/base
 r/actor          r/base r/mesh core/actor core/mesh core/state core/base
 r/state          r/base r/serialize core/state core/base
 r/journal        r/base r/serialize r/session r/tasks r/globals core/tasks core/journal core/wire core/base
 r/tasks          r/base r/share r/serialize r/session core/tasks core/journal core/sched core/node core/loop core/shm core/wire core/base
 r/session        r/base r/share r/serialize core/journal core/node core/link core/net core/loop core/view core/shm core/wire core/base
 r/globals        r/base core/base
-r/node           r/base r/share r/serialize core/supervisor core/node core/link core/loop core/actor core/view core/shm core/wire core/base
+r/node           r/base r/share r/serialize core/supervisor core/node core/link core/loop core/actor core/mesh core/view core/shm core/wire core/base
 r/socket         r/base r/serialize core/net core/loop core/base
 r/serialize      r/base r/share core/base
 r/share          r/base core/base

@@ -7,6 +7,7 @@
 
 #include "core/journal/record.h"
 #include "core/link/link.h"
+#include "core/mesh/bridge-message.h"
 #include "core/mesh/mesh-layout.h"
 #include "core/net/tls.h"
 #include "core/wire/frame.h"
@@ -206,6 +207,88 @@ static void save_mesh(const char *dir) {
   }
 }
 
+static void told(clu_bridge_text *t) {
+  add_byte((int)(t->b->size & 255));
+  add_byte((int)(t->b->size >> 8));
+  add(t->b->data, t->b->size);
+  clu_blob_unref(t->b);
+}
+
+static void told_message(int from, int to, int segments) {
+  clu_bridge_text t;
+  clu_bridge_begin(&t, CLU_BRIDGE_SEND);
+  clu_bridge_number(&t, (uint64_t)from, 4);
+  clu_bridge_number(&t, 1, 4);
+  clu_bridge_number(&t, (uint64_t)to, 4);
+  clu_bridge_number(&t, 2, 1);
+  clu_bridge_bytes(&t, "ab", 2);
+  clu_bridge_number(&t, (uint64_t)segments, 1);
+  for (int i = 0; i < segments; i++) clu_bridge_number(&t, 3, 8);
+  clu_bridge_number(&t, 5, 8);
+  clu_bridge_bytes(&t, "a body and segments", 5 + 3 * (size_t)segments);
+  told(&t);
+}
+
+static void told_state(int rank, int state) {
+  clu_bridge_text t;
+  clu_bridge_begin(&t, CLU_BRIDGE_STATE);
+  clu_bridge_number(&t, (uint64_t)rank, 4);
+  clu_bridge_number(&t, (uint64_t)state, 1);
+  clu_bridge_number(&t, 1, 1);
+  clu_bridge_number(&t, 9, 4);
+  clu_bridge_number(&t, 4711, 8);
+  told(&t);
+}
+
+static void told_meeting(int rank) {
+  clu_meeting why = {
+      .kind = CLU_MEET_RESULT + 7, .op = CLU_REDUCE_SUM, .type = CLU_REDUCE_INT, .n = 2};
+  clu_bridge_text t;
+  clu_bridge_begin(&t, CLU_BRIDGE_MEET);
+  clu_bridge_number(&t, (uint64_t)rank, 4);
+  clu_bridge_meeting(&t, &why);
+  clu_bridge_bytes(&t, "12345678", 8);
+  told(&t);
+}
+
+static void told_waits(int kind, int rank) {
+  clu_rank_info is = {.waits = CLU_WAIT_MESSAGE, .wait_for = 1, .has_tag = 1, .tag = "reply"};
+  clu_bridge_text t;
+  clu_bridge_begin(&t, kind);
+  clu_bridge_number(&t, kind == CLU_BRIDGE_QUIET ? 0 : CLU_AGAIN, kind == CLU_BRIDGE_QUIET ? 8 : 1);
+  if (kind == CLU_BRIDGE_VERDICT) clu_bridge_number(&t, 0, 8);
+  clu_bridge_wait(&t, rank, &is);
+  told(&t);
+}
+
+static void save_bridge(const char *dir) {
+  clu_bridge_text t;
+  add_byte(0); /* to the hub, from hosts 0 and 1 in turn */
+  told_message(0, 1, 1);
+  told_message(1, 0, 0);
+  told_state(2, CLU_RANK_ENDED);
+  told_meeting(1);
+  told_meeting(0);
+  told_waits(CLU_BRIDGE_QUIET, 1);
+  told_waits(CLU_BRIDGE_QUIET, 0);
+  save(dir, "bridge", 0);
+  add_byte(1); /* to the bridge of the first host */
+  told_state(1, CLU_RANK_HERE);
+  told_message(1, 0, 2);
+  clu_bridge_begin(&t, CLU_BRIDGE_MET);
+  clu_bridge_number(&t, 0, 1);
+  clu_bridge_bytes(&t, "12345678", 8);
+  told(&t);
+  clu_bridge_begin(&t, CLU_BRIDGE_TAKEN);
+  clu_bridge_number(&t, 1, 4);
+  clu_bridge_number(&t, 0, 4);
+  clu_bridge_number(&t, 1000, 8);
+  told(&t);
+  told_state(3, CLU_RANK_DEAD);
+  told_waits(CLU_BRIDGE_VERDICT, 3);
+  save(dir, "bridge", 1);
+}
+
 int main(int argc, char **argv) {
   static const unsigned char secret[CLU_SECRET] = "another one than the target's..",
                              nonce[CLU_NONCE] = {7};
@@ -247,5 +330,6 @@ int main(int argc, char **argv) {
   save_records(dir);
   save_journal(dir);
   save_mesh(dir);
+  save_bridge(dir);
   return 0;
 }

@@ -6,6 +6,7 @@
 void clu_message_free(clu_message *m) {
   if (!m) return;
   clu_segments_drop(&m->segments);
+  free(m->to);
   if (!m->apart) free(m->body);
   clu_segment_unref(m->apart);
   free(m);
@@ -96,11 +97,18 @@ static int begin_message(clu_mesh *m, int from, const unsigned char *rec, size_t
   int rc;
   memcpy(&h, rec, sizeof h);
   if (h.ntag > CLU_TAG_MOST || h.nsegments > CLU_MAX_FDS) return CLU_PROTO;
-  *used = sizeof h + h.ntag + 8 * h.nsegments;
+  if (h.nto > (uint32_t)m->count || !h.nto == !mesh_is_here(m, m->rank)) return CLU_PROTO;
+  *used = sizeof h + h.ntag + 8 * h.nsegments + 4 * h.nto;
   if (*used > n) return CLU_PROTO;
   x = message_new(from, (const char *)rec + sizeof h, h.ntag, h.total);
   if (!x) return CLU_NOMEM;
   open_segments(m, x, rec + sizeof h + h.ntag, h.nsegments);
+  if (h.nto && !(x->to = malloc(4 * (size_t)h.nto))) {
+    clu_message_free(x);
+    return CLU_NOMEM;
+  }
+  x->nto = (int)h.nto;
+  if (h.nto) memcpy(x->to, rec + *used - 4 * h.nto, 4 * (size_t)h.nto);
   m->peers[from].partial = x;
   m->peers[from].got = m->peers[from].room = 0;
   if (!h.is_apart) return CLU_OK;
@@ -185,6 +193,16 @@ static int drain_all(clu_mesh *m, int *who) {
     }
   }
   return rc;
+}
+
+int mesh_take_any(clu_mesh *m, clu_message **out) {
+  int who, rc = m->mail ? CLU_OK : drain_all(m, &who);
+  *out = m->mail;
+  if (rc != CLU_OK || !m->mail) return rc != CLU_OK ? rc : CLU_AGAIN;
+  m->mail = m->mail->next;
+  if (!m->mail) m->mail_end = &m->mail;
+  (*out)->next = NULL;
+  return CLU_OK;
 }
 
 /* ---- what is wanted ---- */

@@ -1,24 +1,30 @@
 #include "core/mesh/mesh-layout.h"
 
-static int is_same(const clu_meeting *a, const clu_meeting *b) {
-  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->root == b->root &&
-         a->shape == b->shape && a->n == b->n;
+void mesh_has_met_all(clu_mesh *m) {
+  atomic_store(&m->head->arrived, 0);
+  atomic_fetch_add(&m->head->turn, 1);
+  mesh_notify_all(m);
 }
 
-/* The last one who comes looks whether all mean the same. */
+/* The last one who comes looks whether all of this host mean the same. Where there are others, the
+ * bridge hears of it, which knows whether those are there. */
 void clu_mesh_meet(clu_mesh *m, const clu_meeting *why, uint32_t *turn) {
   mesh_head *h = m->head;
+  uint32_t here = atomic_load(&h->here);
   m->ranks[m->rank].meeting = *why;
   *turn = atomic_load(&h->turn);
-  if (atomic_fetch_add(&h->arrived, 1) + 1 < (uint32_t)m->count) return;
+  if (atomic_fetch_add(&h->arrived, 1) + 1 < (here ? here : (uint32_t)m->count)) return;
   for (int i = 0; i < m->count; i++)
-    if (!is_same(&m->ranks[i].meeting, why)) {
+    if (mesh_is_here(m, i) && !clu_meeting_is_same(&m->ranks[i].meeting, why)) {
       mesh_judge(m, CLU_PROTO, i < m->rank ? i : m->rank, i < m->rank ? m->rank : i);
       return;
     }
-  atomic_store(&h->arrived, 0);
-  atomic_fetch_add(&h->turn, 1);
-  mesh_notify_all(m);
+  if (!here || why->is_of_host) {
+    mesh_has_met_all(m);
+    return;
+  }
+  atomic_store(&h->met_here, *turn + 1);
+  mesh_notify(m, (int)atomic_load(&h->lead) - 1);
 }
 
 int clu_mesh_has_met(clu_mesh *m, uint32_t turn, int *who) {

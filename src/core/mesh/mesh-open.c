@@ -25,7 +25,6 @@ static void free_rank(clu_mesh *m, int rank) {
   clear_ring(out);
   mesh_free_peer(p);
   *p = (peer){0};
-  p->holds_end = &p->holds;
   atomic_fetch_and(m->pending + rank / 64, ~(UINT64_C(1) << rank % 64));
   atomic_store(&r->waits, CLU_WAIT_NONE);
   atomic_store(&r->keeps, 0);

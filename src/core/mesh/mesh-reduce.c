@@ -65,28 +65,51 @@ static int of_ints(int op, int a, int b, int *overflow) {
   return (int)x;
 }
 
+size_t clu_reduce_width(int type) { return width(type); }
+
+void clu_reduce_into(int op, int type, void *a, const void *b, size_t n, int *overflow) {
+  if (type == CLU_REDUCE_DOUBLE)
+    reduce_doubles(op, a, b, n);
+  else
+    for (size_t k = 0; k < n; k++)
+      ((int *)a)[k] = of_ints(op, ((int *)a)[k], ((const int *)b)[k], overflow);
+}
+
+/* How many ranks are on this host; `*before`: of these below this one. */
+static size_t ranks_here(const clu_mesh *m, size_t *before) {
+  size_t n = 0;
+  for (int i = 0; i < m->count; i++) {
+    if (i == m->rank) *before = n;
+    n += (size_t)mesh_is_here(m, i);
+  }
+  return n;
+}
+
 int clu_mesh_reduce(clu_mesh *m, int op, int type, size_t n, int *overflow, clu_err *e) {
-  size_t w = width(type), shares = n * w / 32768, from, to;
+  size_t w = width(type), shares = n * w / 32768, from, to, mine = 0, here = ranks_here(m, &mine);
   void *own, *result;
   int rc = clu_mesh_reduce_room(m, n * w, &own, &result, e);
   if (rc != CLU_OK) return rc;
-  if (shares > (size_t)m->count) shares = (size_t)m->count;
+  if (shares > here) shares = here;
   if (shares < 1) shares = 1;
-  if ((size_t)m->rank >= shares) return CLU_OK;
-  from = n / shares * (size_t)m->rank;
-  to = (size_t)m->rank + 1 == shares ? n : from + n / shares;
+  if (mine >= shares) return CLU_OK;
+  from = n / shares * mine;
+  to = mine + 1 == shares ? n : from + n / shares;
   for (size_t at = from; at < to; at += AT_ONCE) {
     size_t some = to - at < AT_ONCE ? to - at : AT_ONCE;
     unsigned char *out = (unsigned char *)result + at * w;
-    memcpy(out, m->area + at * w, some * w);
-    for (int i = 1; i < m->count; i++) {
+    int is_first = 1;
+    for (int i = 0; i < m->count; i++) {
       const unsigned char *b = m->area + (uint64_t)i * CLU_REDUCE_BYTES + at * w;
-      if (type == CLU_REDUCE_DOUBLE)
-        reduce_doubles(op, (double *)out, (const double *)b, some);
+      if (!mesh_is_here(m, i)) continue;
+      if (is_first)
+        memcpy(out, b, some * w);
       else
-        for (size_t k = 0; k < some; k++)
-          ((int *)out)[k] = of_ints(op, ((int *)out)[k], ((const int *)b)[k], overflow);
+        clu_reduce_into(op, type, out, b, some, overflow);
+      is_first = 0;
     }
   }
   return CLU_OK;
 }
+
+int clu_mesh_has_overflowed(const clu_mesh *m) { return (int)atomic_load(&m->head->overflowed); }

@@ -5,9 +5,12 @@
 int clu_mesh_is_ours(const clu_mesh *m) { return m->owner == clu_os_getpid(); }
 int clu_mesh_count(const clu_mesh *m) { return m->count; }
 int clu_mesh_rank(const clu_mesh *m) { return m->rank; }
+int clu_mesh_is_here(const clu_mesh *m, int rank) { return mesh_is_here(m, rank); }
 
+/* Ranks elsewhere have one word, the bridge's. */
 void mesh_notify(clu_mesh *m, int rank) {
-  mesh_rank *r = &m->ranks[rank];
+  int there = mesh_is_here(m, rank) ? rank : (int)atomic_load(&m->head->lead) - 1;
+  mesh_rank *r = &m->ranks[there < 0 || there >= m->count ? rank : there];
   atomic_fetch_add(&r->events, 1);
   if (atomic_load(&r->asleep)) clu_os_word_wake(&r->events, 0);
 }
@@ -15,8 +18,9 @@ void mesh_notify(clu_mesh *m, int rank) {
 /* ---- ends ---- */
 
 void mesh_notify_all(clu_mesh *m) {
+  uint32_t lead = atomic_load(&m->head->lead);
   for (int i = 0; i < m->count; i++)
-    if (i != m->rank) mesh_notify(m, i);
+    if (i != m->rank && (mesh_is_here(m, i) || lead == (uint32_t)i + 1)) mesh_notify(m, i);
 }
 
 static void set_first(clu_mesh *m, int rank) {
@@ -39,13 +43,17 @@ void clu_mesh_leave(clu_mesh *m, int failed) {
   mesh_notify_all(m);
 }
 
-void clu_mesh_died(clu_mesh *m, int rank, const clu_exit *how) {
+void mesh_has_gone(clu_mesh *m, int rank, int state, const clu_exit *how) {
   mesh_rank *r = &m->ranks[rank];
   atomic_store(&r->by_signal, (uint32_t)how->by_signal);
   atomic_store(&r->code, (uint32_t)how->code);
-  atomic_store(&r->state, CLU_RANK_DEAD);
-  set_first(m, rank);
+  atomic_store(&r->state, (uint32_t)state);
+  if (state != CLU_RANK_ENDED) set_first(m, rank);
   mesh_notify_all(m);
+}
+
+void clu_mesh_died(clu_mesh *m, int rank, const clu_exit *how) {
+  mesh_has_gone(m, rank, CLU_RANK_DEAD, how);
 }
 
 void mesh_judge(clu_mesh *m, int verdict, int a, int b) {
@@ -65,7 +73,7 @@ void clu_mesh_info(const clu_mesh *m, int rank, clu_rank_info *out) {
   mesh_rank *r = &m->ranks[rank];
   memset(out, 0, sizeof *out);
   out->state = (int)atomic_load(&r->state);
-  out->pid = (clu_pid)atomic_load(&r->pid);
+  out->pid = (clu_pid)atomic_load(mesh_is_here(m, rank) ? &r->pid : &r->pid_there);
   out->how.by_signal = (int)atomic_load(&r->by_signal);
   out->how.code = (int)atomic_load(&r->code);
   out->keeps = (int)atomic_load(&r->keeps);

@@ -22,7 +22,6 @@ static clu_mesh *blank(int count, int rank) {
     free(m);
     return NULL;
   }
-  for (int i = 0; i < count; i++) m->peers[i].holds_end = &m->peers[i].holds;
   return m;
 }
 
@@ -107,6 +106,21 @@ int clu_mesh_enter(const char *path, int count, clu_mesh **out, clu_err *e) {
   return join(path, count, -1, out, e);
 }
 
+/* Memory for what it has of others is not touched before it is used: there may be very many. */
+clu_mesh *mesh_stand_in(clu_mesh *of, int rank) {
+  clu_mesh *m = blank(of->count, rank);
+  if (!m) return NULL;
+  m->is_second = 1;
+  m->fd = of->fd;
+  m->map = of->map;
+  m->map_bytes = of->map_bytes;
+  m->head = of->head;
+  m->ranks = of->ranks;
+  m->pending = of->pending;
+  atomic_store(&m->ranks[rank].pid, (uint64_t)m->owner);
+  return m;
+}
+
 void mesh_free_peer(peer *p) {
   while (p->holds) {
     held *h = p->holds;
@@ -126,8 +140,8 @@ void clu_mesh_free(clu_mesh *m) {
   for (int i = 0; m->peers && i < m->count; i++) mesh_free_peer(&m->peers[i]);
   free(m->peers);
   if (m->area) clu_os_shared_free(m->area, (size_t)((uint64_t)(m->count + 1) * CLU_REDUCE_BYTES));
-  if (m->map) clu_os_shared_free(m->map, m->map_bytes);
-  if (m->fd != CLU_NO_FD) clu_os_close(m->fd);
+  if (m->map && !m->is_second) clu_os_shared_free(m->map, m->map_bytes);
+  if (m->fd != CLU_NO_FD && !m->is_second) clu_os_close(m->fd);
   free(m);
 }
 

@@ -28,12 +28,17 @@
  * has not been looked at was sent), ranks that meet for different reasons (CLU_PROTO), or the end
  * of the run (CLU_CANCELLED).
  *
+ * Ranks on several hosts: each host has a mesh with all ranks. A bridge (bridge.h) is there all
+ * those that are elsewhere: it takes what is sent to them, and sends what they send. What is sent
+ * to them goes through one ring, with the list of who gets it.
+ *
  * An open mesh (mesh-open.c) is no run: rank 0 serves, and others come and go (core/actor). Those
  * get the next free rank. A rank is free again once rank 0 has seen that its process has left, or
  * has ended; until then all that it has sent is kept.
  *
  * Files, each of which uses only those before it: mesh-state, mesh-wait, pair (the ring), mailbox,
- * mesh-send, mesh, mesh-open; mesh-meet and mesh-reduce use mesh-state.
+ * mesh-send, mesh, mesh-open; mesh-meet and mesh-reduce use mesh-state. bridge-message, bridge and
+ * hub are of runs on several hosts.
  *
  * Other ranks run user's code and may write anything to this memory: what is read from a ring is
  * checked, and CLU_PROTO is the answer to what cannot be. One thread a process. Only
@@ -75,9 +80,15 @@ enum clu_rank_wait {
 typedef struct clu_meeting {
   uint32_t kind; /* the caller's numbers: which function, 1 or more */
   uint32_t op, type, root;
-  uint32_t shape, reserved; /* a number made of the dimensions */
-  uint64_t n;               /* length */
+  uint32_t shape;      /* a number made of the dimensions */
+  uint32_t is_of_host; /* only the ranks of one host meet, on each host */
+  uint64_t n;          /* length */
 } clu_meeting;
+
+static inline int clu_meeting_is_same(const clu_meeting *a, const clu_meeting *b) {
+  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->root == b->root &&
+         a->shape == b->shape && a->n == b->n;
+}
 
 typedef struct clu_rank_info {
   int state;    /* enum clu_rank_state */
@@ -121,6 +132,8 @@ void clu_mesh_leave(clu_mesh *m, int failed);
 void clu_mesh_died(clu_mesh *m, int rank, const clu_exit *how);
 /* The session's: whoever waits, or will, gets CLU_CANCELLED. */
 void clu_mesh_end(clu_mesh *m);
+/* Tells whether that rank is on this host. */
+int clu_mesh_is_here(const clu_mesh *m, int rank);
 /* Tells of a rank. */
 void clu_mesh_info(const clu_mesh *m, int rank, clu_rank_info *out);
 /* CLU_OK, or what all get who wait: CLU_AGAIN is a deadlock. `who[2]`: of a meeting the two ranks
@@ -157,13 +170,18 @@ typedef struct clu_sending {
  * more segments than a message may; CLU_NOMEM. The blob is kept while its segments are needed. To
  * this rank itself it goes to the mailbox. */
 int clu_mesh_send(clu_mesh *m, int to, const char *tag, clu_blob *body, clu_sending *s);
+/* Does the same to `n` ranks of other hosts at once: it crosses to each host once. */
+int clu_mesh_send_away(clu_mesh *m, const int *to, int n, const char *tag, clu_blob *body,
+                       clu_sending *s);
 
 /* ---- mailbox.c ---- */
 
 typedef struct clu_message {
   struct clu_message *next;
   int from;
-  int lost; /* a segment of it could not be opened */
+  int lost;     /* a segment of it could not be opened */
+  uint32_t *to; /* at a bridge: the ranks elsewhere that get it */
+  int nto;
   clu_segments segments;
   size_t n; /* bytes of the body */
   unsigned char *body;
@@ -221,5 +239,12 @@ int clu_mesh_reduce_room(clu_mesh *m, size_t n, void **own, void **result, clu_e
  * ranks for each element, as R's own operators do; a missing integer stays missing. Then all meet
  * again. `*overflow` becomes 1 where an integer had no room. */
 int clu_mesh_reduce(clu_mesh *m, int op, int type, size_t n, int *overflow, clu_err *e);
+/* After the second meeting: an integer had no room when what the hosts had was reduced. */
+int clu_mesh_has_overflowed(const clu_mesh *m);
+/* `n` elements at `a` become those of `a` and `b`. */
+void clu_reduce_into(int op, int type, void *a, const void *b, size_t n, int *overflow);
+size_t clu_reduce_width(int type); /* bytes of an element */
+/* The kind of the second meeting of a reduction is that of the first and this. */
+#define CLU_MEET_RESULT 256u
 
 #endif

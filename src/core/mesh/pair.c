@@ -31,7 +31,6 @@ void mesh_let_go(peer *p) {
     clu_blob_unref(h->blob);
     free(h);
   }
-  if (!p->holds) p->holds_end = &p->holds;
 }
 
 /* An empty ring goes on at its begin. What is left of it is skipped by the reader or here, whoever
@@ -86,6 +85,21 @@ unsigned char *mesh_room_or_ask(pair_ring *r, uint64_t n, uint64_t weight, uint6
   return p;
 }
 
+/* The last bytes that were taken may never be told (MESH_TELL_FROM): a message of any size can go
+ * all the same. */
+static int is_full_there(const pair_ring *r, uint64_t weight) {
+  uint64_t waits = atomic_load(&r->put_away) - atomic_load(&r->taken_away);
+  return waits >= MESH_TELL_FROM && waits + weight > CLU_PAIR_MOST;
+}
+
+int mesh_is_full_away(pair_ring *r, uint64_t weight) {
+  if (!is_full_there(r, weight)) return 0;
+  atomic_store(&r->wants_room_away, 1);
+  if (is_full_there(r, weight)) return 1;
+  atomic_store(&r->wants_room_away, 0);
+  return 0;
+}
+
 /* The bit is set each time, also where it seems to be set: the reader takes it back, and then reads
  * the tail. In this way it sees this tail, or the bit afterwards. */
 void mesh_publish(clu_mesh *m, pair_ring *r, int to, uint64_t tail, uint64_t weight) {
@@ -100,7 +114,10 @@ int mesh_hold(peer *p, clu_blob *body, uint64_t until) {
   held *h = malloc(sizeof *h);
   if (!h) return CLU_NOMEM;
   *h = (held){NULL, clu_blob_ref(body), until};
-  *p->holds_end = h;
+  if (p->holds)
+    *p->holds_end = h;
+  else
+    p->holds = h;
   p->holds_end = &h->next;
   return CLU_OK;
 }

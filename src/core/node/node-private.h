@@ -16,6 +16,7 @@ struct clu_session {
   uint64_t deaths, cuts;
   uint64_t received; /* bytes, from nodes */
   void (*on_host)(clu_node *nd, const clu_msg *m);
+  void (*on_mesh)(clu_node *nd, const clu_msg *m);
   const clu_task_hooks *hooks; /* not NULL while a node has data */
 };
 

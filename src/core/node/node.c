@@ -366,6 +366,9 @@ static void handle(clu_node *nd, clu_msg *m) {
   case CLU_K_HOST_STATE:
     if (nd->session->on_host) nd->session->on_host(nd, m);
     break;
+  case CLU_K_MESH:
+    if (nd->session->on_mesh) nd->session->on_mesh(nd, m);
+    break;
   case CLU_K_RESULT:
   case CLU_K_RESULTS:
   case CLU_K_RELAY:

@@ -44,4 +44,7 @@ uint64_t clu_session_new_id(clu_session *s) { return ++s->last_id; }
 void clu_session_set_host_hook(clu_session *s, void (*on_host)(clu_node *nd, const clu_msg *m)) {
   s->on_host = on_host;
 }
+void clu_session_set_mesh_hook(clu_session *s, void (*on_mesh)(clu_node *nd, const clu_msg *m)) {
+  s->on_mesh = on_mesh;
+}
 void clu_session_set_task_hooks(clu_session *s, const clu_task_hooks *hooks) { s->hooks = hooks; }

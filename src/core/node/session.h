@@ -74,5 +74,7 @@ uint64_t clu_session_new_id(clu_session *s);
 void clu_session_set_task_hooks(clu_session *s, const clu_task_hooks *hooks);
 /* Called within clu_loop_pump() for what the link process `nd` says of a host: CLU_K_HOST_STATE. */
 void clu_session_set_host_hook(clu_session *s, void (*on_host)(clu_node *nd, const clu_msg *m));
+/* Does the same for what a node says that is the bridge of a run: CLU_K_MESH. */
+void clu_session_set_mesh_hook(clu_session *s, void (*on_mesh)(clu_node *nd, const clu_msg *m));
 
 #endif

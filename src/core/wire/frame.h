@@ -117,6 +117,8 @@ enum clu_kind {
   /* session to node */
   CLU_K_COLLECT, /* memory is short: it gives back what it does not need, while it is idle */
   CLU_K_GIVEN,   /* seq: the job, whose JOB message came before. A value of another task */
+  /* both ways */
+  CLU_K_MESH, /* between the hub of a run and a bridge: see core/mesh/bridge-message.h */
   CLU_K_AFTER_LAST
 };
 

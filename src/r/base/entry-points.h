@@ -205,6 +205,8 @@
   IN_TURN(ffi_tasks_news, 1, (SEXP x))                                                           \
   IN_TURN(ffi_tasks_notes, 1, (SEXP x))                                                          \
   IN_TURN(ffi_tasks_wait, 1, (SEXP x))                                                           \
+  /* r/node/bridge.c */                                                                          \
+  PLAIN(ffi_bridge_serve, 2, (SEXP is_here, SEXP folder))                                        \
   /* r/node/fork-server-main.c */                                                                \
   PLAIN(ffi_fork_server_begin, 2, (SEXP exec, SEXP idle))                                        \
   PLAIN(ffi_fork_server_begins, 1, (SEXP in_r))                                                  \
@@ -328,6 +330,13 @@
   PLAIN(ffi_mesh_forget, 0, (void))                                                              \
   PLAIN(ffi_mesh_me, 0, (void))                                                                  \
   PLAIN(ffi_mesh_meet, 2, (SEXP kind, SEXP root))                                                \
+  /* r/mesh/hub.c */                                                                             \
+  IN_TURN(ffi_hub_new, 2, (SEXP host_of, SEXP handles))                                          \
+  IN_TURN(ffi_hub_await, 2, (SEXP x, SEXP seconds))                                              \
+  IN_TURN(ffi_hub_lost, 1, (SEXP x))                                                             \
+  IN_TURN(ffi_hub_died, 4, (SEXP x, SEXP rank, SEXP signal, SEXP status))                        \
+  IN_TURN(ffi_hub_end, 1, (SEXP x))                                                              \
+  IN_TURN(ffi_hub_close, 1, (SEXP x))                                                            \
   /* r/mesh/messages.c */                                                                        \
   PLAIN(ffi_mesh_send, 3, (SEXP to, SEXP value, SEXP tag))                                       \
   PLAIN(ffi_mesh_check_ranks, 1, (SEXP x))                                                       \

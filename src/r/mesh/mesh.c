@@ -28,11 +28,16 @@ SEXP ffi_mesh_new(SEXP count, SEXP folder) {
 
 SEXP ffi_mesh_path(SEXP x) { return Rf_mkString(clu_mesh_path(get(x))); }
 
-/* The process of this rank has ended; `signal`, `status`: NA where that is not known. */
-SEXP ffi_mesh_died(SEXP x, SEXP rank, SEXP signal, SEXP status) {
+clu_exit clu_exit_of(SEXP signal, SEXP status) {
   int sig = Rf_asInteger(signal), code = Rf_asInteger(status);
   clu_exit how = {.by_signal = sig != NA_INTEGER, .code = sig};
   if (!how.by_signal) how.code = code == NA_INTEGER ? -1 : code;
+  return how;
+}
+
+/* The process of this rank has ended; `signal`, `status`: NA where that is not known. */
+SEXP ffi_mesh_died(SEXP x, SEXP rank, SEXP signal, SEXP status) {
+  clu_exit how = clu_exit_of(signal, status);
   clu_mesh_died(get(x), Rf_asInteger(rank) - 1, &how);
   return R_NilValue;
 }

@@ -3,7 +3,7 @@
  * in R.
  *
  * Files, each of which uses only those before it: mesh (the session's handle; joining, leaving,
- * waiting), messages, reduce.
+ * waiting), hub (the session's of a run on several hosts), messages, reduce.
  */
 #ifndef CLUTCH_R_MESH_H
 #define CLUTCH_R_MESH_H
@@ -20,6 +20,8 @@ typedef struct clu_this_part {
 } clu_this_part;
 extern clu_this_part clu_part;
 
+/* How a process has ended: a signal, or else an exit status; NA: not known. */
+clu_exit clu_exit_of(SEXP signal, SEXP status);
 /* The mesh of this process; an R error of class clutch_no_run where there is none. */
 clu_mesh *clu_part_mesh(void);
 /* Raises the R error of what one of the mesh's functions has returned. */

@@ -22,20 +22,33 @@ static const char *tag_of(SEXP tag) {
 
 /* ---- sending ---- */
 
-static void send_to(clu_mesh *m, int to, const char *tag) {
+/* To one rank of this host, or to several of others. */
+static void send_to_all(clu_mesh *m, const int *to, int n, const char *tag) {
   clu_sending s = {0};
   int rc;
   for (int waited = 0;; waited = 1) {
     uint32_t events = clu_mesh_events(m);
-    rc = clu_mesh_send(m, to, tag, clu_part.sending, &s);
+    rc = n == 1 ? clu_mesh_send(m, to[0], tag, clu_part.sending, &s)
+                : clu_mesh_send_away(m, to, n, tag, clu_part.sending, &s);
     clu_part.is_half_sent = rc == CLU_AGAIN && s.begun;
     if (rc != CLU_AGAIN) break;
-    if (!waited) clu_mesh_waits(m, CLU_WAIT_ROOM, to, tag);
+    if (!waited) clu_mesh_waits(m, CLU_WAIT_ROOM, to[0], tag);
     clu_part_sleep(events, CLU_NEVER);
   }
   clu_mesh_waits(m, CLU_WAIT_NONE, -1, NULL);
   if (rc == CLU_LIMIT) clu_raise("memory", "a vector of the value cannot be handed on");
-  if (rc != CLU_OK) clu_part_stop(rc, rc == CLU_DEAD ? s.who : to);
+  if (rc != CLU_OK) clu_part_stop(rc, rc == CLU_DEAD ? s.who : to[0]);
+}
+
+static void send_to(clu_mesh *m, int to, const char *tag) { send_to_all(m, &to, 1, tag); }
+
+/* To those of them that are on other hosts: the value crosses to each host once. */
+static void send_away(clu_mesh *m, SEXP to, const char *tag) {
+  R_xlen_t n = Rf_xlength(to);
+  int *away = (int *)R_alloc((size_t)n, sizeof *away), some = 0;
+  for (R_xlen_t i = 0; i < n; i++)
+    if (!clu_mesh_is_here(m, INTEGER(to)[i] - 1)) away[some++] = INTEGER(to)[i] - 1;
+  if (some) send_to_all(m, away, some, tag);
 }
 
 static int is_open(const clu_blob *b) {
@@ -65,7 +78,9 @@ SEXP ffi_mesh_send(SEXP to, SEXP value, SEXP tag) {
   int verdict = clu_mesh_verdict(m, NULL);
   if (verdict != CLU_OK) clu_part_stop(verdict, -1);
   clu_message_serialize(&clu_part.sending, 0, value, n);
-  for (R_xlen_t i = 0; i < n; i++) send_to(m, INTEGER(to)[i] - 1, t);
+  for (R_xlen_t i = 0; i < n; i++)
+    if (clu_mesh_is_here(m, INTEGER(to)[i] - 1)) send_to(m, INTEGER(to)[i] - 1, t);
+  send_away(m, to, t);
   clu_blob_unref(clu_part.sending);
   clu_part.sending = NULL;
   return R_NilValue;

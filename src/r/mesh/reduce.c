@@ -3,8 +3,6 @@
 
 #include "r/serialize/serialize.h"
 
-enum { KIND_SECOND = 256 }; /* the second meeting of one reduction */
-
 typedef struct reduction {
   clu_meeting why;
   size_t width, at, n; /* bytes of an element; the piece at hand */
@@ -41,16 +39,18 @@ static uint32_t shape_of(SEXP x) {
 static void reduce_piece(const reduction *r, const unsigned char *from, unsigned char *to,
                          int *overflow) {
   clu_mesh *m = clu_part_mesh();
-  clu_meeting second = r->why;
+  clu_meeting first = r->why, second = r->why;
   void *own, *result;
   clu_err e = {0};
   if (clu_mesh_reduce_room(m, r->n * r->width, &own, &result, &e) != CLU_OK) clu_raise_err(&e);
   if (r->n) memcpy(own, from + r->at * r->width, r->n * r->width);
-  clu_part_meet(&r->why);
+  first.is_of_host = 1;
+  clu_part_meet(&first);
   if (clu_mesh_reduce(m, (int)r->why.op, (int)r->why.type, r->n, overflow, &e) != CLU_OK)
     clu_raise_err(&e);
-  second.kind += KIND_SECOND;
+  second.kind += CLU_MEET_RESULT;
   clu_part_meet(&second);
+  *overflow |= clu_mesh_has_overflowed(m);
   if (to && r->n) memcpy(to + r->at * r->width, result, r->n * r->width);
 }
 

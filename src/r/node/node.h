@@ -6,8 +6,8 @@
  * tasks may change of R), warm-up (what a fork server does once for its nodes), fresh (the
  * workspace of a task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and
  * their workspace), frozen (copies of the node that keep its frames), node-tasks, node-loop;
- * observed-stacks, observed-values, observer. fork-server-main uses that and node-start, join uses
- * node-start.
+ * observed-stacks, observed-values, observer; bridge. fork-server-main uses that and node-start,
+ * join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
