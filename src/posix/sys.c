@@ -80,7 +80,7 @@ void clu_os_times(double out[5]) {
 }
 
 unsigned clu_os_can(void) {
-  unsigned can = 0;
+  unsigned can = CLU_CAN_FORK;
 #if defined(CLU_HAVE_PROC)
   can |= CLU_CAN_PROC | CLU_CAN_MEMORY | CLU_CAN_THREADS;
 #endif

@@ -221,7 +221,7 @@ int clu_os_remove_in_background(const char *path) {
 
 int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
   char text[CLU_WIN_TEXT];
-  wchar_t *wide = clu_win_wide(path);
+  wchar_t *wide = clu_win_wide(strcmp(path, "/dev/null") == 0 ? "NUL" : path);
   /* FILE_APPEND_DATA without FILE_WRITE_DATA: each write goes to the end, whoever else writes.
    * Not by clu_win_wide_path(), which would make a file of "NUL" */
   HANDLE h = wide ? CreateFileW(wide, FILE_APPEND_DATA | SYNCHRONIZE,

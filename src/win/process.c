@@ -295,9 +295,23 @@ static child **find(clu_pid pid) {
   return c;
 }
 
+/* 0: this process may end that one, which runs. The process of a handle that somebody still has can
+ * be opened after its end, too. */
+static int could_end(clu_pid pid) {
+  HANDLE h = pid > 0 ? OpenProcess(PROCESS_TERMINATE | SYNCHRONIZE, FALSE, (DWORD)pid) : NULL;
+  int err = ERROR_INVALID_PARAMETER;
+  if (h)
+    err = WaitForSingleObject(h, 0) == WAIT_TIMEOUT ? 0 : ERROR_PROCESS_ABORTED;
+  else if (pid > 0)
+    err = (int)GetLastError();
+  if (h) CloseHandle(h);
+  return err;
+}
+
 int clu_os_kill(clu_pid pid, int sig, int group) {
   child *c;
   int err = 0;
+  if (sig == 0) return could_end(pid);
   if (sig != CLU_SIG_TERM && sig != CLU_SIG_KILL) return ERROR_NOT_SUPPORTED;
   AcquireSRWLockExclusive(&lock);
   c = *find(pid);

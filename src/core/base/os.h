@@ -72,10 +72,9 @@ int clu_os_pair(clu_fd out[2], clu_err *e);
  * keeps the low numbers. Best effort: `*fd` stays as it is where that cannot be done. */
 void clu_os_move_high(clu_fd *fd, int least);
 /* Reads what is there. CLU_OK (`*got` > 0), CLU_AGAIN, CLU_EOF, CLU_RESET (also: the peer is beyond
- * reach) or CLU_SYS. With
- * `fds` not NULL also takes passed descriptors; the caller owns the `*nfds` received (at most
- * CLU_MAX_FDS), all of which came with one byte. `*nfds` -1: some have come that this process has
- * no numbers for, and all of them are closed. On a descriptor made blocking by
+ * reach) or CLU_SYS. With `fds` not NULL also takes passed descriptors; the caller owns the `*nfds`
+ * received (at most CLU_MAX_FDS), all of which came with one byte. `*nfds` -1: some have come that
+ * this process has no numbers for, and all of them are closed. On a descriptor made blocking by
  * clu_os_set_blocking() it blocks, and answers CLU_AGAIN when a signal interrupted it. */
 int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds);
 /* Writes what the system takes. CLU_OK (`*put` > 0), CLU_AGAIN, CLU_RESET or CLU_SYS. `pass` are
@@ -379,8 +378,8 @@ int clu_os_setenv(const char *name, const char *value);
 clu_pid clu_os_getpid(void), clu_os_getppid(void);
 int clu_os_leads_group(void); /* as what clu_os_spawn() has started. Windows: 0 */
 /* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error.
- * Signal 0 only asks whether that could be done. Windows: CLU_SIG_TERM and CLU_SIG_KILL end it at
- * once, with `group` all that it has started, too; there is no other. */
+ * Signal 0 only asks whether that could be done. Windows: also whether it runs; CLU_SIG_TERM and
+ * CLU_SIG_KILL end it at once, with `group` all that it has started, too; there is no other. */
 int clu_os_kill(clu_pid pid, int sig, int group);
 /* Sets the nice value of a process: at 19 it computes where others leave a core. `*before`: what it
  * was; less may need rights. 0, or the system's error. Windows: nothing is done. */
@@ -435,7 +434,7 @@ void clu_os_interrupt(clu_pid pid);
 
 /* Makes descriptors 1 and 2 copies of `out` and `err`. */
 int clu_os_redirect_output(clu_fd out, clu_fd err);
-/* Opens `path` for appending, creating it; the caller owns it. */
+/* Opens `path` for appending, creating it; the caller owns it. "/dev/null" is the null device. */
 int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e);
 
 /* ---- memory shared by a supervisor and its nodes ---- */
@@ -460,7 +459,8 @@ enum {
   CLU_CAN_MEMORY = 32,       /* clu_os_process_memory() */
   CLU_CAN_THREADS = 64,      /* clu_os_thread_count() */
   CLU_CAN_MEMFD = 128,       /* shared memory has a name of its own in the list of mappings */
-  CLU_CAN_RELEASE = 256      /* clu_os_release_memory() does something */
+  CLU_CAN_RELEASE = 256,     /* clu_os_release_memory() does something */
+  CLU_CAN_FORK = 512         /* clu_os_fork(), and with it fork servers */
 };
 unsigned clu_os_can(void); /* those of this system, as sum */
 

@@ -48,8 +48,7 @@ SEXP ffi_process_memory(SEXP pid) {
   return Rf_ScalarReal(n < 0 ? NA_REAL : (double)n);
 }
 
-/* Tells of each whether it is there, and this user may send it signals. Not on Windows, which has
- * no signal 0 and says no of all; only fork servers ask. */
+/* Tells of each whether it is there, and this user may send it signals. */
 SEXP ffi_processes_are_there(SEXP pids) {
   R_xlen_t n = Rf_xlength(pids);
   SEXP out = PROTECT(Rf_allocVector(LGLSXP, n));
@@ -170,7 +169,8 @@ SEXP ffi_system_can(void) {
              {CLU_CAN_MEMORY, "memory"},
              {CLU_CAN_THREADS, "threads"},
              {CLU_CAN_MEMFD, "memfd"},
-             {CLU_CAN_RELEASE, "release"}};
+             {CLU_CAN_RELEASE, "release"},
+             {CLU_CAN_FORK, "fork"}};
   const int n = sizeof all / sizeof *all;
   unsigned can = clu_os_can();
   SEXP out = PROTECT(Rf_allocVector(LGLSXP, n)), names = PROTECT(Rf_allocVector(STRSXP, n));

@@ -35,7 +35,7 @@ static int get_secret(unsigned char out[CLU_SECRET]) {
   if (env) {
     ok = strlen(env) == 2 * CLU_SECRET && clu_secret_from_hex(env, out);
     clu_os_wipe(env, strlen(env)); /* also what others could read in /proc */
-    unsetenv("CLUTCH_SECRET");
+    clu_os_setenv("CLUTCH_SECRET", NULL);
     return ok;
   }
   while (have < 2 * CLU_SECRET) {
@@ -72,7 +72,8 @@ static const char *named_text(SEXP strings, const char *name) {
 
 /* Joins the cluster: its settings, or a string that says why not. `local` is a named character
  * vector, for nodes that the session has started itself: PARENT, the session's pid; SLOT of the
- * shared memory, which is descriptor 3; TMP, the folder to be removed at the node's end. */
+ * shared memory, which is the descriptor that it was given to keep; TMP, the folder to be removed
+ * at the node's end. */
 SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   /* for a node that shares no memory with the session: no request has number 0, and all tasks may
    * start */
@@ -101,8 +102,11 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   }
   if (slot) {
     clu_shared *p;
-    if (clu_shared_map(&p, 3, NULL) == CLU_OK) clu_boot_slot(&b, p, atoi(slot));
-    clu_os_close(3);
+    clu_fd memory;
+    if (clu_os_kept(0, &memory) == CLU_OK) {
+      if (clu_shared_map(&p, memory, NULL) == CLU_OK) clu_boot_slot(&b, p, atoi(slot));
+      clu_os_close(memory);
+    }
   }
   memset(&j, 0, sizeof j);
   j.host = CHAR(STRING_ELT(host, 0));

@@ -64,6 +64,7 @@ TEST(what_windows_lacks_is_said) {
   int n;
   CHECK_INT_EQ(clu_os_fork(&pid, &e), CLU_UNSUPPORTED);
   CHECK_INT_EQ(pid, 5);
+  CHECK(!(clu_os_can() & CLU_CAN_FORK));
   CHECK_INT_EQ(clu_os_watch_start(&fd[0], &e), CLU_UNSUPPORTED);
   CHECK_INT_EQ(clu_os_sockets(fd, 2, &n), CLU_UNSUPPORTED);
   CHECK_INT_EQ(clu_os_path_clear("nothing"), CLU_UNSUPPORTED);

@@ -141,6 +141,28 @@ TEST(the_exit_status_is_told_once) {
   CHECK_INT_EQ(clu_os_ended_child(&ended), CLU_AGAIN);
 }
 
+TEST(it_is_told_whether_a_process_runs) {
+  clu_spawn s = nothing_kept();
+  clu_pid pid;
+  CHECK_INT_EQ(clu_os_kill(clu_os_getpid(), 0, 0), 0);
+  CHECK(clu_os_kill(0, 0, 0) != 0);
+  CHECK(clu_os_kill(-1, 0, 0) != 0);
+  REQUIRE(start(&s, &pid, (char *)"sleep", NULL) == CLU_OK);
+  CHECK_INT_EQ(clu_os_kill(pid, 0, 0), 0);
+  CHECK_INT_EQ(clu_os_kill(pid, CLU_SIG_KILL, 0), 0);
+  CHECK_SOON(clu_os_kill(pid, 0, 0) != 0, 10000);
+  end_of(pid);
+  CHECK(clu_os_kill(pid, 0, 0) != 0);
+}
+
+TEST(the_null_device_has_the_name_that_it_has_elsewhere) {
+  clu_fd fd;
+  clu_err e = {0, 0, ""};
+  REQUIRE(clu_os_open_append("/dev/null", &fd, &e) == CLU_OK);
+  clu_os_close(fd);
+  CHECK_INT_EQ(clu_os_output_append("/dev/null", "x", 1, &e), CLU_OK);
+}
+
 TEST(a_process_that_runs_is_killed) {
   clu_spawn s = nothing_kept();
   clu_pid pid;
