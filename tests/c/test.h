@@ -40,6 +40,8 @@
 #include <sys/prctl.h>
 #endif
 
+#define TEST_TEMP "/tmp" /* for temporary files */
+
 #if defined(__SANITIZE_ADDRESS__)
 #define TEST_SANITIZED 1
 #elif defined(__has_feature)

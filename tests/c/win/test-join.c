@@ -3,8 +3,6 @@
 #define TEST_PARTS
 #include "test.h"
 
-#undef far /* windows.h has it; src/core has fields of this name, and never that header */
-
 #include "core/base/os-output.h"
 #include "core/net/resolve.h"
 #include "core/node/acceptor.h"
@@ -112,7 +110,7 @@ static void open_cluster(cluster *k) {
   clu_blob_unref(settings);
 }
 
-/* As clu_process_start() of src/r/session does it, with an environment that has the secret. */
+/* The environment has the secret, as clu_process_start() of src/r/session sees to. */
 static void start_node(cluster *k, int with_memory) {
   char port[16], pid[24], slot[16], secret[16 + 2 * CLU_SECRET] = "CLUTCH_SECRET=";
   char *argv[] = {test_program, (char *)"--part", (char *)"joins", port, pid, NULL, NULL};

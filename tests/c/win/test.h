@@ -12,9 +12,14 @@
 #define CLUTCH_TEST_H
 
 #define TEST_SANITIZED 0
+#define TEST_NO_FORK 1
+#define TEST_SLOW_CALLS 1 /* by wine */
+#define TEST_TEMP test_temp()
 
+#include <errno.h>
 #include <winsock2.h>
 #include <windows.h>
+#undef far /* src/core has fields of this name, and never that header */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,6 +41,14 @@ static jmp_buf test_out;
 static volatile LONG test_number; /* which one runs; the watching thread looks at it */
 static const char *volatile test_name;
 TEST_UNUSED static char test_program[MAX_PATH];
+
+/* The folder for temporary files */
+TEST_UNUSED static const char *test_temp(void) {
+  static char path[MAX_PATH];
+  DWORD n = GetTempPathA(sizeof path, path);
+  if (n > 0 && n < sizeof path && path[n - 1] == '\\') path[n - 1] = 0;
+  return path;
+}
 
 #define TEST(name)                                                                   \
   static void test_run_##name(void);                                                 \
