@@ -36,7 +36,7 @@ help:
 	@echo "make test-adapters other packages' own test suites, with their default and with clutch (T='foreach furrr')"
 	@echo "make test-portable the tests on a build that uses nothing of Linux's own, as on macOS and the BSDs"
 	@echo "make test-newer-r  the tests on R 4.5 and 4.6 in Debian folders made by debootstrap (root)"
-	@echo "make test-windows  the C tests built by mingw-w64, under wine (installs them: root, Debian)"
+	@echo "make test-windows  C tests built by mingw-w64, under wine, and the library for Windows (installs them: root, Debian)"
 	@echo "make test-architectures  the C tests with 32 bits, the other byte order, musl and clang (root, Debian)"
 	@echo "make site          the site: reference, articles, measurements, news; open docs/index.html"
 	@echo "make doc           help pages and NAMESPACE from the comments (needs roxygen2)"

@@ -79,7 +79,7 @@
 #'   \url{https://www.erlang.org/doc/system/gen_server_concepts.html}, are what calls, casts and
 #'   restarts here are after.
 #' @seealso [cluster_lock()], [cluster_run()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' cl <- make_cluster(2)
 #' counter <- cluster_actor(cl, function() {
 #'   n <- 0

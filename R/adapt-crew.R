@@ -43,7 +43,7 @@
 #' tryCatch(crew_controller_clutch(), clutch_package = function(e) message("without crew"))
 #' ```
 #' @seealso [mirai_daemons()], [make_cluster()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' if (requireNamespace("crew", quietly = TRUE)) {
 #'   controller <- crew_controller_clutch(workers = 2)
 #'   controller$start()
@@ -118,6 +118,7 @@ needed_by_crew <- c("cli", "rlang", "R6", "later", "promises", "data.table", "ti
 
 # `out`, `err`: files, or NULL; "2>&1" is the same file.
 launch_workers <- function(call, n, out, err) {
+  need_fork("crew_controller_clutch()", "give it a cluster, `cl`")
   output <- if (is.null(out)) "/dev/null" else c(out, if (!identical(err, "2>&1")) err)
   info <- start_programs(rep(call, n), run_worker, keep = FALSE, load = needed_by_crew,
                          output = output, strategy = crew_strategy())

@@ -108,7 +108,7 @@ mirai_daemons <- function(n, url = NULL, dispatcher = TRUE, ..., .compute = NULL
     code <- lapply(daemon_calls(most_nodes(cl), profile), changed_code, without_signal)
     the$daemons[[profile]] <- start_as_tasks(cl, code, run_daemon, "mirai::daemon()")
     n <- length(cl)
-  } else if (.Platform$OS.type == "unix") {
+  } else if (can_fork()) {
     code <- daemon_calls(n, profile)
     the$daemons[[profile]] <- start_programs(code, run_daemon, keep = TRUE, load = "cli")
   } else {

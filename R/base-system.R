@@ -10,8 +10,21 @@ time_text <- function(s) {
   sprintf("%.1f h", s / 3600)
 }
 
-# Not every system can do all of this: see os.h.
-system_can <- function(what) .Call(ffi_system_can)[[what]]
+# Not every system can do all of this: see os.h. Option `clutch.lacks` is for tests: what it names
+# this system cannot do either.
+system_can <- function(what) {
+  !what %in% getOption("clutch.lacks") && .Call(ffi_system_can)[[what]]
+}
+
+# Without it there are no fork servers: on Windows, which has no shell `sh` either.
+can_fork <- function() system_can("fork")
+
+# `what` is what was asked for, `instead` what can be had here; NULL: nothing.
+need_fork <- function(what, instead = NULL) {
+  if (can_fork()) return(invisible())
+  text <- sprintf("%s needs processes that fork, which this system does not have", what)
+  throw("unsupported", paste(c(text, instead), collapse = ": "))
+}
 
 # A file that tells of processes or of the system, as Linux has them. Where there are none, it is
 # the name of a file that does not exist.

@@ -19,8 +19,8 @@
 #'   `"localhost"`, addresses that begin with 127, `"::1"` and this machine's name are this machine.
 #'   Others are reached with `rshcmd`.
 #' @param strategy `"fork_server"`, `"spawn"`, `"parallel"` or `"sequential"`: how the nodes are
-#'   started, see *Strategies*. The default is `"fork_server"`; `"parallel"` with `node = "psock"`
-#'   and for some *Names of hosts*; `"sequential"` with `manual = TRUE`.
+#'   started, see *Strategies*. The default is `"fork_server"`; `"parallel"` with `node = "psock"`,
+#'   for some *Names of hosts*, and on Windows; `"sequential"` with `manual = TRUE`.
 #' @param packages Character vector: names of packages to attach in every node.
 #' @param outfile String: the file to which output of the nodes is appended. `""` is the output of
 #'   this session. The default keeps nothing.
@@ -76,7 +76,7 @@
 #' Each node is a process of its own start, see *Nodes over TCP*, with strategy `"parallel"` or
 #' `"sequential"`, or options `node = "psock"`, `manual`, `secret`, `timeout`, `backlog` or
 #' `tls = FALSE`; with options for one node; where some of the names are this machine; where
-#' `rshcmd` is not ssh, or `master` is a loopback address; and on Windows.
+#' `rshcmd` is not ssh, or `master` is a loopback address.
 #'
 #' @section Preloading:
 #' `preload = { big <- readRDS("big.rds") }` is evaluated in the workspace of the fork server, after
@@ -214,6 +214,14 @@
 #' that `nvidia-smi` tells, else those in `/proc/driver/nvidia/gpus`. That is looked for once, when
 #' it is first asked for.
 #'
+#' @section Windows:
+#' Windows cannot fork. There the nodes are R processes of their own start, by strategy
+#' `"parallel"`, with all of the functions of \pkg{parallel}, and maps and tasks. These are errors
+#' of class `clutch_unsupported`: strategies `"fork_server"` and `"spawn"`, clusters that grow,
+#' [hosts()] and its like, and other hosts, unless with `node = "psock"` or `manual = TRUE`. No R on
+#' Windows was to be had when this was written: `vignette("systems")` says what was tested, what
+#' else is not there, and how to try it.
+#'
 #' @section Profiles:
 #' A profile (`.Rprofile`) or a package that makes a cluster does so in the session only. Fork
 #' servers and nodes that are starting read the same profile. There `make_cluster()` signals an
@@ -230,6 +238,7 @@
 #' When the cluster does not come up, nothing is left running:
 #' * `clutch_argument`: arguments are of no use.
 #' * `clutch_limit`: more nodes are asked for than the system allows.
+#' * `clutch_unsupported`: this system cannot do what is asked for, see *Windows*.
 #' * `clutch_package`, with element `package`: one cannot be attached.
 #' * `clutch_start`, with element `nodes`, their numbers, and for [hosts()] and its like `hosts`,
 #'   their names: nodes did not come. The message says which, why, and what they printed last.
@@ -363,50 +372,6 @@ preload_or_stop <- function(cl) {
   preload_on_nodes(cl, preload_of(cl[[1L]]$info))
   ok <- TRUE
 }
-
-#' What make_cluster() would run
-#'
-#' Takes what [make_cluster()] takes, checks it in the same way, and tells which commands would be
-#' run, with which environment variables. Nothing is started.
-#'
-#' A port that is not known before the cluster starts is shown as `<free>`. The secret by which
-#' nodes and session know each other is in no command and in no environment variable of another
-#' host.
-#'
-#' @inheritParams make_cluster
-#' @return Character vector of class `clutch_launch_plan`, one element for each line. It is printed
-#'   as text.
-#' @section Errors: those of [make_cluster()] that its arguments cause: `clutch_argument` and
-#'   `clutch_limit`. Both have class `clutch_error`.
-#' ```r
-#' tryCatch(
-#'   launch_plan("far", rshcmd = "rsh"),
-#'   clutch_argument = function(e) launch_plan("far", rshcmd = "rsh", tls = FALSE)
-#' )
-#' ```
-#' @seealso [make_cluster()]
-#' @examples
-#' launch_plan(4)
-#' launch_plan(c("alpha", "beta"), master = "my-machine", homogeneous = FALSE)
-#' @export
-launch_plan <- function(spec = available_cores(),
-                        strategy = c("fork_server", "spawn", "parallel", "sequential"),
-                        packages = NULL, outfile = "/dev/null", env = NULL, ...,
-                        rscript_args = character(), setup_timeout = 120, preload = NULL,
-                        min_hosts = NULL, keep = NULL, idle = NULL, resources = NULL) {
-  preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
-  start <- launcher_and_plan(environment(), list(...))
-  structure(start$launcher$show(new_record(start$plan)), class = "clutch_launch_plan")
-}
-
-#' @export
-print.clutch_launch_plan <- function(x, ...) {
-  writeLines(unclass(x))
-  invisible(x)
-}
-
-#' @export
-format.clutch_launch_plan <- function(x, ...) unclass(x)
 
 #' @export
 `[.clutch_cluster` <- function(x, i) {

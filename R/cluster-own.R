@@ -26,6 +26,7 @@
 #'     see *A cluster that grows and shrinks* of [make_cluster()].
 #'   * Its nodes have the working directory, environment variables and [.libPaths()] that the
 #'     session has when it is used. Where these have changed, the nodes are made anew.
+#'   * On Windows it has [available_cores()] nodes of strategy `"parallel"` from the start.
 #'   * While its first nodes start, [cluster_map()] and its relatives copy what is large among
 #'     constants and globals into shared memory, see [share()].
 #'   * Where it is made for a map that needs packages which take long to load, these are loaded
@@ -110,7 +111,7 @@ most_of_own <- function(cores) max(cores, if (.Call(ffi_is_node)) budget_size())
 # Where that cluster is still to be made, its fork server starts now, and `TRUE`: who calls has some
 # 0.1 s for something else. `own`: the$own or the$pool, which have the same server.
 begin_own <- function(own, load = character()) {
-  if (!is.null(own) || .Call(ffi_is_node)) return(FALSE)
+  if (!is.null(own) || .Call(ffi_is_node) || !can_fork()) return(FALSE)
   spec <- with_stay_by_option(with_load(default_server_spec(), load, .libPaths()))
   server <- tryCatch(server_for(spec, effective_env(NULL)), error = function(e) NULL)
   !is.null(server) && is.null(server$report) # what is wrong start_own() will say
@@ -200,7 +201,8 @@ own_nodes <- function(n, load = character()) {
   if (is.null(pool) || !use_if_fit(pool, place, n)) {
     if (!is.null(pool)) drop_own(pool$cl)
     # what compiled code and programs write appears in the session, as with forks of the session
-    cl <- start_own(n, load, strategy = "fork_server", outfile = "", announce = FALSE)
+    strategy <- if (can_fork()) "fork_server" else "parallel"
+    cl <- start_own(n, load, strategy = strategy, outfile = "", announce = FALSE)
     the$pool <- list(cl = ends_when_idle(cl), place = place)
     if (!is.null(the$on_new_nodes)) the$on_new_nodes(the$pool$cl)
   }
@@ -208,12 +210,14 @@ own_nodes <- function(n, load = character()) {
 }
 
 # A cluster as make_cluster(c(n, most)) makes it, but for this: before its nodes are forked the
-# packages `load` are loaded. `announce`: whether the nodes say in their output who they are.
+# packages `load` are loaded. Without fork servers it has all its nodes at once. `announce`: whether
+# the nodes say in their output who they are.
 start_own <- function(n, load, most = n, strategy = strategies, outfile = "/dev/null",
                       announce = TRUE) {
   if (is_starting()) return(refuse_while_starting())
   tempdir(TRUE) # it may have been deleted
   began <- clock()
+  if (!can_fork()) n <- most # nodes of another kind do not come later
   grows <- n < most
   request <- check_request(if (grows) c(n, most) else n, strategy, NULL, outfile, NULL, list(),
                            character(), 120, character(), if (grows) idle_seconds())

@@ -98,7 +98,7 @@
 #' @section Nothing is left running: That is so for all that was not asked to stay. What stays is
 #'   listed here and by [cluster_top()], ends by itself, and `cluster_jobs(stop = TRUE)` ends it.
 #' @seealso [cluster_map()], [journal_read()]; the vignette *Long jobs*
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' folder <- tempfile()
 #' dir.create(folder, mode = "0700")
 #' Sys.setenv(CLUTCH_JOBS_FOLDER = folder)

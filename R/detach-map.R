@@ -141,7 +141,7 @@ unpacked_work <- function(work) {
 }
 
 check_detachable <- function(o) {
-  if (.Platform$OS.type != "unix") throw("unsupported", "`.detach` is not for Windows")
+  need_fork("`.detach`")
   if (is.null(o$journal)) {
     throw("argument", "`.detach` needs `.journal`: the results of a detached map are kept there")
   }

@@ -68,6 +68,7 @@ server_key <- function(spec, env) {
 
 # A server for this key: the one there is, or a new one (being started: `report` is NULL).
 server_for <- function(spec, env, quiet = FALSE) {
+  need_fork("a fork server")
   forget_parents()
   sweep_servers(quiet)
   key <- server_key(spec, env)

@@ -22,6 +22,7 @@ fork_launcher <- function() {
 add_kind("launcher", "fork", fork_launcher)
 
 plan_forked <- function(request) {
+  need_fork(sprintf("strategy \"%s\"", request$strategy), "take \"parallel\"")
   elsewhere <- Filter(Negate(is_this_machine), unique(host_names(request$hosts)))
   if (length(elsewhere)) {
     text <- paste("strategy \"%s\" starts nodes on this machine only, and '%s' is another one:",

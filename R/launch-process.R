@@ -31,7 +31,8 @@ plan_processes <- function(request, launcher) {
     libraries = libraries,
     methods = request$methods,
     setup_timeout = request$setup_timeout,
-    timeout = o$timeout
+    timeout = o$timeout,
+    announce = !isFALSE(request$announce)
   )
   new_plan(request, launcher = launcher, libraries = libraries, process = process)
 }
@@ -62,6 +63,10 @@ plan_node <- function(own, request) {
 # is allowed to be plain. A loopback address there is the end of something that the user has made.
 with_way <- function(node, o) {
   node$plain <- node$tunnel <- FALSE
+  if (!node$local && !o$manual && o$node == "clutch") {
+    # such a node gets the secret on its standard input
+    need_fork("a node on another host", "take base R's workers, node = \"psock\"")
+  }
   if (node$local || is_loopback(node$master)) return(node)
   if (!o$tls) {
     node$plain <- TRUE
@@ -152,7 +157,7 @@ command_from_here <- function(node, command, ports) {
 }
 
 # On Windows words are quoted as its own shell wants them, and not as one there.
-can_watch <- function() .Platform$OS.type == "unix"
+can_watch <- function() can_fork()
 
 program <- function(name) {
   path <- if (grepl("/", name, fixed = TRUE)) name else Sys.which(name)[[1L]]

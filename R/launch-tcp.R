@@ -72,7 +72,7 @@ join_settings <- function(info, node) {
     packages = info$plan$packages,
     nice = node$nice,
     outfile = node$outfile,
-    announce = node$outfile != "/dev/null",
+    announce = process$announce && node$outfile != "/dev/null",
     timeout = process$timeout
   )
 }

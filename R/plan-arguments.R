@@ -28,6 +28,7 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
               "objects; see cluster_export()."))
   }
   if (inherits(spec, "clutch_hosts")) {
+    need_fork(sprintf("%s()", spec$call))
     check_options_of_hosts(spec, names(options))
     request$launch <- spec
   }
@@ -59,6 +60,7 @@ check_bounds <- function(spec, idle) {
 }
 
 check_strategy_of_bounds <- function(request) {
+  need_fork("a cluster that grows", "give one number of nodes")
   if (request$strategy %in% c("fork_server", "spawn")) return(invisible())
   text <- "a cluster that grows is of strategy \"fork_server\" or \"spawn\", and not \"%s\""
   throw("argument", sprintf(text, request$strategy))
@@ -117,8 +119,8 @@ default_strategy <- function(request) {
   if (!is.null(request$launch)) return("fork_server")
   if (isTRUE(request$process$manual)) return("sequential")
   if (identical(request$process$node, "psock")) return("parallel")
-  if (all(vapply(unique(host_names(request$hosts)), is_this_machine, NA))) return("fork_server")
-  "parallel"
+  are_here <- all(vapply(unique(host_names(request$hosts)), is_this_machine, NA))
+  if (are_here && can_fork()) "fork_server" else "parallel"
 }
 
 # ---- options ----
@@ -129,7 +131,7 @@ check_options <- function(options, arguments) {
     throw("argument", "the options of make_cluster() have to be named")
   }
   check_option_names(given, arguments)
-  rscript <- file.path(R.home("bin"), "Rscript")
+  rscript <- rscript_of_session()
   list(
     methods = !identical(options$methods, FALSE),
     renice = if (is.null(options$renice)) NA_integer_ else as.integer(options$renice),
@@ -138,6 +140,13 @@ check_options <- function(options, arguments) {
     given = given,
     process = check_process_options(options[intersect(given, process_options)])
   )
+}
+
+# Windows starts a program by its whole name.
+rscript_of_session <- function() {
+  path <- file.path(R.home("bin"), "Rscript")
+  with_ending <- paste0(path, ".exe")
+  if (file.exists(with_ending)) with_ending else path
 }
 
 check_option_names <- function(given, arguments) {

@@ -41,7 +41,7 @@
 #'   communication operations in MPICH. *International Journal of High Performance Computing
 #'   Applications* 19(1), 49-66: a reduction whose shares are computed by all.
 #' @seealso [cluster_run()], [node_send()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' cl <- make_cluster(2)
 #' cluster_run(cl, function(rank) {
 #'   list(sum = node_allreduce(c(rank, 10 * rank)),

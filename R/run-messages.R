@@ -40,7 +40,7 @@
 #'   * `clutch_deadlock`: all nodes wait. Field `waits`: a data frame of who waits for whom.
 #'   * `clutch_run_ended`: another part has failed, or the session has given the run up.
 #' @seealso [cluster_run()], [node_barrier()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' cl <- make_cluster(2)
 #' # a ring: each sends to the next
 #' cluster_run(cl, function(rank) {

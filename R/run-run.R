@@ -43,7 +43,7 @@
 #' @references The Message Passing Interface, \url{https://www.mpi-forum.org/docs/}, has the model:
 #'   ranks, messages that keep their order for each pair, collective operations.
 #' @seealso [node_send()], [node_barrier()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' cl <- make_cluster(2)
 #' cluster_run(cl, function(rank) {
 #'   other <- 3 - rank

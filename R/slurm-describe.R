@@ -103,7 +103,7 @@
 #' )
 #' ```
 #' @seealso [make_cluster()], [launch_plan()], [hosts()], [hosts_command()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' launch_plan(slurm(hosts = 4, each = 32, time = "2h", submit = TRUE))
 #' launch_plan(slurm(nodes = 10:200, time = "1h"))
 #' launch_plan(slurm(hosts = 1, each = 8, modules = "R/4.4", partition = "long", submit = TRUE))

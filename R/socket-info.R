@@ -42,7 +42,7 @@
 #'   tryCatch(socket_info(light)$state, clutch_socket_closed = function(e) "closed")
 #'   ```
 #' @seealso [socket_listen()], [showConnections()] of base R for all its connections.
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' l <- socket_listen(0)
 #' a <- socket_connect(port = socket_info(l)$local_port)
 #' b <- socket_accept(l)

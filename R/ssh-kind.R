@@ -66,7 +66,7 @@
 #' )
 #' ```
 #' @seealso [make_cluster()], [launch_plan()], [cluster_hosts()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' launch_plan(hosts(c("alpha", "beta"), each = 16))
 #' launch_plan(hosts("cluster", each = 8, jump = "gate", modules = "R/4.4"))
 #' \dontrun{

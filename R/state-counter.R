@@ -17,7 +17,7 @@
 #' @section Errors: `clutch_argument`: a number that is not whole, or beyond 2^53.
 #'   `clutch_state_gone`: the counter does not exist any more.
 #' @seealso [cluster_lock()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' cl <- make_cluster(2)
 #' ids <- cluster_counter(cl)
 #' unlist(cluster_map(cl, 1:6, function(i) counter_add(ids)))

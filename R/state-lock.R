@@ -31,7 +31,7 @@
 #' @references The robust mutexes of POSIX threads are documented in `pthread_mutexattr_setrobust`
 #'   of the Open Group's base specifications, issue 7.
 #' @seealso [cluster_counter()], [cluster_rate()], [cluster_table()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' cl <- make_cluster(2)
 #' file <- tempfile()
 #' lock <- cluster_lock(cl)

@@ -23,7 +23,7 @@
 #'   more.
 #' @references The method is the generic cell rate algorithm, ITU-T recommendation I.371.
 #' @seealso [cluster_lock()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' cl <- make_cluster(2)
 #' rate <- cluster_rate(100, per = "s")
 #' system.time(cluster_map(cl, 1:20, function(i) {

@@ -41,7 +41,7 @@
 #' @section Errors: `clutch_argument`: there is no such row, or rows without names.
 #'   `clutch_memory`: it is full. `clutch_state_gone`: the table does not exist any more.
 #' @seealso [cluster_lock()], [cluster_run()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' cl <- make_cluster(2)
 #' queue <- cluster_table(cl)
 #' table_append(queue, data.frame(x = c(-2, 0.5, 3)))

@@ -98,7 +98,7 @@
 #' )
 #' ```
 #' @seealso [make_cluster()], [launch_plan()], [hosts()], [slurm()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' launch_plan(hosts_command("qsub -N {name} -pe smp {each} {script}", hosts = 2, each = 8,
 #'                           cancel = "qdel {job}"))
 #' launch_plan(hosts_command("docker exec -i box{host} {command}", hosts = 2, secret = "stdin"))

@@ -81,7 +81,7 @@
 #' @seealso [make_cluster()], [available_cores()]
 #' @references Package \pkg{testthat}, by H. Wickham and others, of which this runs the tests, and
 #'   whose reporters, snapshots and results these are.
-#' @examplesIf requireNamespace("testthat", quietly = TRUE)
+#' @examplesIf .Platform$OS.type == "unix" && requireNamespace("testthat", quietly = TRUE)
 #' folder <- tempfile()
 #' dir.create(folder)
 #' writeLines("test_that('sums are right', expect_equal(1 + 1, 2))",
@@ -92,6 +92,7 @@
 cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., package = NULL,
                          load = NULL, nodes = available_cores(), timeout = Inf,
                          stop_on_failure = TRUE, stop_on_warning = FALSE, watch = FALSE) {
+  need_fork("cluster_test()", "take testthat::test_local()")
   need_testthat()
   forget_parents()
   given_path <- if (!missing(path)) path

@@ -41,7 +41,7 @@
 #'   ```
 #' @seealso [cluster_top()] for the same in a terminal, [cluster_status()], [cluster_trace()],
 #'   `vignette("view")`
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' if (requireNamespace("httpuv", quietly = TRUE)) {
 #'   cl <- make_cluster(2)
 #'   page <- cluster_dashboard(cl, open = FALSE)

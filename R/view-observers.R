@@ -7,6 +7,7 @@ OBSERVER_TIME <- 10
 # An observer of this cluster's. Its fork server forks it; where the cluster has none, another one
 # of this session's, which is started if need be. It ends when the connection is closed.
 observer_of <- function(cl) {
+  need_fork("an observer of this cluster", "see cluster_status() and cluster_stacks()")
   info <- info_of(cl)
   if (is.null(info$view)) throw("limit", "this cluster has no view: there was no memory for it")
   pass_view(info)

@@ -53,7 +53,7 @@
 #'   tryCatch(cluster_top("cl"), clutch_argument = conditionMessage)
 #'   ```
 #' @seealso [cluster_dashboard()] for the same in a browser, [cluster_stacks()], [cluster_status()]
-#' @examples
+#' @examplesIf .Platform$OS.type == "unix"
 #' cl <- make_cluster(2)
 #' task <- cluster_submit(cl, Sys.sleep(0.5))
 #' cluster_top(cl)

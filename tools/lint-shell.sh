@@ -26,7 +26,7 @@ for f in inst/node/*.sh; do
   part "$f" --shell=sh
 done
 # SC2046: some words are split on purpose. SC1087: a pattern of grep stands behind a variable.
-for f in configure cleanup tools/*.sh tests/c/*.sh tests/c/win/*.sh tests/testthat/fixtures/*.sh bench/*.sh; do
+for f in configure cleanup configure.win cleanup.win tools/*.sh tests/c/*.sh tests/c/win/*.sh tests/testthat/fixtures/*.sh bench/*.sh; do
   part "$f" --external-sources --severity=warning --exclude=SC2046,SC1087
 done
 echo "$passed passed, $failed failed"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds src/core and src/win with mingw-w64 and runs their C tests under wine. The last line is
-# "N passed, N failed", with ", N skipped" where there were such.
+# Builds src/core and src/win with mingw-w64 and runs their C tests under wine; links the package's library for
+# Windows, and loads it there (tests/c/win/dll.sh). The last line is "N passed, N failed", with ", N skipped"
+# where there were such.
 # With --if-possible, for CI: where the two are not there and cannot be installed, that is said, and no failure.
 # T, ARGS and RESULT as in tests/c/win/Makefile.
 set -uo pipefail
