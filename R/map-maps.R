@@ -70,10 +70,11 @@
 #'   `where` and what is evaluated do what they do without a cluster, and the element goes on from
 #'   there. `Q` ends the map. Elements on other nodes go on; those that come to a prompt meanwhile
 #'   wait until the element before has ended. What the element prints and signals is shown at once
-#'   from its first prompt on. Time limits go on. Without a prompt, with `.relay = "none"` or a
-#'   function as `.relay`, on other hosts, and within [capture.output()] and the like, `browser()`
-#'   is skipped, as in any script. A task of [cluster_submit()] waits with its prompt for
-#'   [collect()] or [resolved()].
+#'   from its first prompt on. Time limits go on. Nodes of other hosts, of [hosts()] and the like,
+#'   do the same; while a host is cut off a line waits for it, and when it is given up the element
+#'   has failed. Without a prompt, with `.relay = "none"` or a function as `.relay`, on TCP nodes of
+#'   other hosts, and within [capture.output()] and the like, `browser()` is skipped, as in any
+#'   script. A task of [cluster_submit()] waits with its prompt for [collect()] or [resolved()].
 #' @section Random numbers: Each element has a stream of its own (L'Ecuyer's generator, see
 #'   [parallel::nextRNGStream()]). Results do not depend on the number of nodes, on the order of the
 #'   work, or on retries. With `.seed = TRUE` the streams follow from the session's generator, that

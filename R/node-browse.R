@@ -1,6 +1,8 @@
 # browser() in a task: the prompt is the session's. R asks its console for a line, that is this file
 # (src/r/node/console.c). The prompt goes to the session as a condition, with the path of a socket;
-# the session's user types lines (task-prompt.R), and they come by that socket.
+# the session's user types lines (task-prompt.R), and they come by that socket. On another host it
+# is the fork server there that connects to the socket, for the session (DELIVER,
+# core/wire/frame.h).
 
 # Called by src/r/node/console.c, once: a function that gives lines for a prompt, or NULL at the end
 # of all lines. With NULL: the task has ended.
@@ -8,11 +10,15 @@ line_reader <- function(unused) {
   function(prompt) if (is.null(prompt)) end_browsing() else read_line(prompt)
 }
 
-# Tells whether the session is on this machine, and sees the same files: others cannot connect.
-# Asked for each job, and so remembered.
-is_beside_session <- function(wishes) {
+# Tells whether lines can come here. Others than those beside the session need a fork server. Asked
+# for each job, and so remembered.
+can_ask_session <- function(wishes) {
   at <- attr(wishes, "at")
-  if (!is.character(at)) return(FALSE)
+  is.character(at) && (is_beside_session(at) || nzchar(.Call(ffi_frozen_folder)))
+}
+
+# Tells whether the session is on this machine, and sees the same files: it can connect.
+is_beside_session <- function(at) {
   if (!identical(at, the_node$session_at)) {
     is_beside <- identical(at[[1L]], Sys.info()[["nodename"]]) && dir.exists(at[[2L]])
     the_node$session_at <- at
@@ -30,7 +36,7 @@ read_line <- function(prompt) {
   if (is.null(at)) return(NULL)
   output <- .Call(ffi_console_begin)
   fields <- list(message = "", call = NULL, prompt = prompt, output = output, path = at$path,
-                 key = at$key, pid = Sys.getpid())
+                 key = at$key, pid = Sys.getpid(), is_far = !the_node$is_beside)
   wish <- structure(fields, class = c("clutch_prompt", "condition"))
   if (.Call(ffi_work_log, wish, TRUE)) await_lines(at)
 }

@@ -6,9 +6,15 @@
 #   job       its handle
 #   current   the wish of the element that is at the prompt
 #   waiting   wishes of others
+#
+# Lines for an element on another host go by its fork server, over the control channel. While the
+# connection to that host is cut they wait for it; where the host is given up the element has ended.
 
-# A wish that has come.
-take_prompt <- function(job, wish) {
+# A wish has come: `x$piece`, of the task `x$element` of the job. `t`: the tasks of its cluster.
+take_prompt <- function(t, job, x) {
+  wish <- x$piece
+  if (isTRUE(wish$is_far)) wish <- with_node(t, job, x$element, wish)
+  if (!is_waiting(wish)) return(invisible())
   is_known <- function(at) identical(at$job, job) || length(at$waiting) || is_waiting(at$current)
   the$prompts <- Filter(is_known, the$prompts)
   at <- prompts_of(job)
@@ -42,8 +48,21 @@ forget_prompts <- function(job) {
   the$prompts <- Filter(function(at) !identical(at$job, job), the$prompts)
 }
 
+# A wish from another host, whose paths and process ids tell nothing here: `node` is the handle of
+# the node that is at this task, `work` is what ffi_node_at() says of it. There is none, where the
+# task has ended.
+with_node <- function(t, job, task, wish) {
+  wish$work <- as.double(c(wish$pid, .Call(ffi_job_state, job)$number, task))
+  is_at_that <- function(node) identical(.Call(ffi_node_at, node$handle), wish$work)
+  wish$node <- Find(is_at_that, nodes_in_plan(t$info))$handle
+  wish
+}
+
 # Tells whether its element has not ended.
 is_waiting <- function(wish) {
+  if (isTRUE(wish$is_far)) {
+    return(!is.null(wish$node) && identical(.Call(ffi_node_at, wish$node), wish$work))
+  }
   if (!file.exists(wish$path)) return(FALSE)
   if (.Call(ffi_processes_are_there, wish$pid)) return(TRUE)
   .Call(ffi_remove_folder, dirname(wish$path)) # it was killed
@@ -114,6 +133,11 @@ one_line <- function(prompt) {
 line_or_null <- function(prompt) tryCatch(readline(prompt), interrupt = function(c) NULL)
 
 send_lines <- function(wish, lines) {
+  if (isTRUE(wish$is_far)) {
+    bytes <- serialize(list(key = wish$key, lines = lines), NULL, xdr = FALSE)
+    if (is_waiting(wish) && .Call(ffi_node_deliver, wish$node, wish$path, bytes)) return()
+    throw("gone", "the element has ended")
+  }
   socket <- suppressWarnings(socket_connect(path = wish$path, blocking = TRUE, open = "r+b",
                                             timeout = 20, slot = FALSE))
   on.exit(close(socket))

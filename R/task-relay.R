@@ -149,7 +149,7 @@ relay_queue <- function(t, job, bar = NULL) {
     x <- .Call(ffi_job_relay, job)
     if (is.null(x)) return(answer_waiting(job))
     if (!is.null(bar)) progress_hide(bar)
-    if (inherits(x$piece, "clutch_prompt")) take_prompt(job, x$piece) else relay_log(t, x["piece"])
+    if (inherits(x$piece, "clutch_prompt")) take_prompt(t, job, x) else relay_log(t, x["piece"])
   }
 }
 

@@ -78,6 +78,7 @@ int clu_fork_node_end_known(const clu_node *nd);
 void clu_fork_node_free(clu_node *nd);
 void clu_fork_node_interrupt(clu_node *nd, uint64_t seq);
 void clu_fork_node_limit_memory(clu_node *nd, uint64_t bytes);
+int clu_fork_node_deliver(clu_node *nd, clu_blob *body);
 void clu_fork_node_describe(const clu_node *nd, clu_node_status *out);
 
 #endif

@@ -1,5 +1,8 @@
-/* This limits what a node may have, and has its process stand still for a while. */
+/* The fork server of a node limits what that may have, has its process stand still for a while, and
+ * writes to its sockets. */
 #include "core/node/node-private.h"
+
+#include <string.h>
 
 int clu_node_limits_memory(const clu_node *nd) { return nd->transport->limit_memory != NULL; }
 
@@ -16,4 +19,21 @@ void clu_node_hold(clu_node *nd, int held) {
   nd->held = held;
   nd->transport->hold(nd, held);
   clu_node_show_state(nd);
+}
+
+int clu_node_deliver(clu_node *nd, const char *path, const void *p, size_t n) {
+  unsigned char len[4];
+  size_t size = strlen(path);
+  clu_blob *b;
+  int rc;
+  if (!clu_node_is_open(nd)) return CLU_DEAD;
+  if (!nd->transport->deliver) return CLU_UNSUPPORTED;
+  if (!(b = clu_blob_new(sizeof len + size + n))) return CLU_NOMEM;
+  clu_put32(len, (uint32_t)size);
+  clu_blob_append(b, len, sizeof len); /* there is room */
+  clu_blob_append(b, path, size);
+  clu_blob_append(b, p, n);
+  rc = nd->transport->deliver(nd, b);
+  clu_blob_unref(b);
+  return rc;
 }

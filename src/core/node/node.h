@@ -181,6 +181,10 @@ int clu_node_pass(clu_node *nd, uint8_t kind, uint64_t seq, const void *p, size_
  * others the following. Leaves with clu_node_push(). CLU_OK, CLU_DEAD (also: it was told to end),
  * CLU_NOMEM. */
 int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint64_t *seq);
+/* Has its fork server write `n` bytes to the socket at `path` there, to which nobody else of this
+ * session may have a way. CLU_OK: that was asked for; CLU_UNSUPPORTED: it has no fork server;
+ * CLU_DEAD, CLU_NOMEM. */
+int clu_node_deliver(clu_node *nd, const char *path, const void *p, size_t n);
 /* A task of it was answered. */
 void clu_node_count_done(clu_node *nd);
 /* Sends what can be sent now. */

@@ -35,6 +35,10 @@ void clu_fork_node_limit_memory(clu_node *nd, uint64_t bytes) {
     f->limit = bytes;
 }
 
+int clu_fork_node_deliver(clu_node *nd, clu_blob *body) {
+  return clu_server_send_blob(fork_node(nd)->server, CLU_K_DELIVER, nd->id, body);
+}
+
 static void fork_hold(clu_node *nd, int held) {
   unsigned char body[1];
   body[0] = (unsigned char)(held != 0);
@@ -104,6 +108,7 @@ static const clu_transport transport = {
     .free = clu_fork_node_free,
     .interrupt = clu_fork_node_interrupt,
     .limit_memory = clu_fork_node_limit_memory,
+    .deliver = clu_fork_node_deliver,
     .hold = fork_hold,
     .claim = fork_claim,
     .ring = fork_ring,

@@ -93,6 +93,7 @@ static const clu_transport transport = {
     .ask_signalled = host_ask_signalled,
     .take_back = host_take_back,
     .limit_memory = clu_fork_node_limit_memory,
+    .deliver = clu_fork_node_deliver,
     .stack = host_stack,
     .ask_stack = host_ask_stack,
     .told = host_told,

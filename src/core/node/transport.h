@@ -46,6 +46,8 @@ struct clu_transport {
   /* May be NULL. Also of a closed node: polls whether its process has ended; sets nd->how if
    * that is known. */
   int (*ended)(clu_node *nd);
+  /* NULL: nobody there can. Has its fork server write: the body of DELIVER (core/wire/frame.h). */
+  int (*deliver)(clu_node *nd, clu_blob *body);
   /* NULL: its process is started otherwise. */
   int (*start)(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e);
   /* NULL: it cannot be interrupted. Where the interrupt is confirmed later, nd->interrupts

@@ -1,5 +1,5 @@
 /* The files of the supervisor share these. Each uses only those before it: nodes, kept,
- * observers, ends, spawn, supervisor. */
+ * observers, deliver, ends, spawn, supervisor. */
 #ifndef CLUTCH_SUPERVISOR_PARTS_H
 #define CLUTCH_SUPERVISOR_PARTS_H
 
@@ -95,6 +95,11 @@ int clu_sv_observe(clu_supervisor *sv, clu_boot *b);
 /* That child has been reaped; it may have been no observer. */
 void clu_sv_observer_ended(clu_supervisor *sv, clu_pid pid);
 void clu_sv_end_observers(clu_supervisor *sv);
+
+/* ---- deliver.c ---- */
+
+/* Writes what a message DELIVER has to who listens there, if somebody does. It does not wait. */
+void clu_sv_deliver(clu_supervisor *sv, const clu_msg *m);
 
 /* ---- ends.c: nodes that have ended, or have to ---- */
 

@@ -249,6 +249,7 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     return 0;
   case CLU_K_MACHINE: tell_of_machine(sv, m); return 0;
   case CLU_K_VIEW: clu_sv_take_view(sv, m); return 0;
+  case CLU_K_DELIVER: clu_sv_deliver(sv, m); return 0;
   case CLU_K_QUIT:
     sv->closed = 1;
     sv->why = m->body && m->body->size == 1 ? CLU_SV_LEFT : CLU_SV_ASKED;

@@ -119,6 +119,9 @@ enum clu_kind {
   CLU_K_GIVEN,   /* seq: the job, whose JOB message came before. A value of another task */
   /* both ways */
   CLU_K_MESH, /* between the hub of a run and a bridge: see core/mesh/bridge-message.h */
+  /* session to fork server */
+  CLU_K_DELIVER, /* seq: the node, for which it is. u32 n, n bytes of the path of a socket there,
+                    then what is written to who listens at it */
   CLU_K_AFTER_LAST
 };
 

@@ -95,6 +95,7 @@
   IN_TURN(ffi_node_swap, 2, (SEXP handle, SEXP fresh))                                           \
   IN_TURN(ffi_node_child_pid, 1, (SEXP handle))                                                  \
   IN_TURN(ffi_node_lost, 1, (SEXP handle))                                                       \
+  IN_TURN(ffi_node_deliver, 3, (SEXP handle, SEXP path, SEXP bytes))                             \
   /* r/session/link.c: other hosts. A link process, forked from a fork server of this session,   \
      holds one connection to each host. The fork server of a host is a handle as any other, with \
      which all of r/session/fork-server.c and ffi_nodes_spawn() work. */                         \
@@ -196,6 +197,7 @@
   /* r/tasks/stacks.c */                                                                         \
   IN_TURN(ffi_stacks, 2, (SEXP handles, SEXP seconds))                                           \
   IN_TURN(ffi_node_copy, 3, (SEXP handle, SEXP job, SEXP seconds))                               \
+  IN_TURN(ffi_node_at, 1, (SEXP handle))                                                         \
   /* r/tasks/news.c */                                                                           \
   IN_TURN(ffi_job_await, 1, (SEXP job))                                                          \
   PLAIN(ffi_wake_descriptors, 0, (void))                                                         \

@@ -282,7 +282,7 @@ static void read_wishes(SEXP x) {
   int is_said = TYPEOF(wishes) == INTSXP && Rf_xlength(wishes) == 3;
   for (int k = 0; k < 2; k++) jobs.frozen[k] = is_said ? INTEGER(wishes)[k] : 0;
   jobs.browses = is_said && INTEGER(wishes)[2] == 1;
-  if (jobs.browses) jobs.browses = Rf_asLogical(clu_node_r("is_beside_session", wishes)) == TRUE;
+  if (jobs.browses) jobs.browses = Rf_asLogical(clu_node_r("can_ask_session", wishes)) == TRUE;
   jobs.browses = clu_console_browse(jobs.browses);
 }
 

@@ -185,6 +185,16 @@ SEXP ffi_node_lost(SEXP handle) {
   return R_NilValue;
 }
 
+/* Has its fork server write these bytes to the socket at this path there. TRUE: that was asked for;
+ * FALSE: it has none, or has ended. */
+SEXP ffi_node_deliver(SEXP handle, SEXP path, SEXP bytes) {
+  const char *at = CHAR(STRING_ELT(path, 0));
+  clu_node *nd = clu_get_node(handle);
+  int rc = clu_node_deliver(nd, at, RAW(bytes), (size_t)Rf_xlength(bytes));
+  if (rc == CLU_NOMEM) clu_raise("memory", "not enough memory");
+  return Rf_ScalarLogical(rc == CLU_OK);
+}
+
 /* Seconds of processor time and bytes of memory of a node of a fork server's, as the last answer to
  * ffi_servers_machine() had them; NA: it had not. */
 SEXP ffi_node_use(SEXP handle) {

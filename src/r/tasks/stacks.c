@@ -191,3 +191,22 @@ SEXP ffi_node_copy(SEXP handle, SEXP job, SEXP seconds) {
   UNPROTECT(1);
   return out;
 }
+
+/* Says what a node is at, as far as is known now: c(its process id, number of the job, and of its
+ * task, as ffi_job_relay() counts). NA: the process id is not known; it is at no task. */
+SEXP ffi_node_at(SEXP handle) {
+  SEXP handles = PROTECT(Rf_allocVector(VECSXP, 1)), out = PROTECT(Rf_allocVector(REALSXP, 3));
+  clu_node *nd;
+  clu_task_job *j;
+  uint64_t task;
+  SET_VECTOR_ELT(handles, 0, handle);
+  clu_pump(0, NULL);
+  take_results(handles);
+  nd = clu_get_node(handle);
+  at_hand(nd, &j, &task);
+  REAL(out)[0] = clu_number_or_na((uint64_t)clu_node_pid(nd));
+  REAL(out)[1] = j ? (double)clu_task_job_number(j) : NA_REAL;
+  REAL(out)[2] = j ? (double)task + 1 : NA_REAL;
+  UNPROTECT(2);
+  return out;
+}
