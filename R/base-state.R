@@ -94,6 +94,7 @@ forget_parents <- function() {
 #   calls                the stack of the task that has failed
 #   frozen, links, copy  a copy for the task at hand; connections to copies; in a copy: its state.
 #                        See node-frozen.R
+#   handler              number of the frame in which an interrupt is handled
 #   browse, debugged     of a task that has called browser(); functions that are debugged for its
 #                        job: see node-browse.R
 #   session_at, is_beside    where the session is, and whether that is here; see there, too

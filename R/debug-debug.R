@@ -25,6 +25,14 @@
 #'   Elements that take longer than `.timeout` leave one, too, if they could be interrupted. Nodes
 #'   of the session's own cluster, see [own-cluster], stay for half an hour when there are copies.
 #'
+#'   The first element of a map that takes more memory than `.max_memory` leaves one, too. The node
+#'   makes it when R there heeds interrupts, or collects garbage, and ends. It has a second for
+#'   that, and may take as much memory again meanwhile; compiled code may be too late. This copy
+#'   outlives its node and has its memory. So it is made only where that is there twice more. It
+#'   ends when nobody has the error any more (on other hosts with [stop_cluster()]), and when less
+#'   than an eighth of the memory is left. An element that the system's out-of-memory killer ends,
+#'   or the session since memory is short, leaves none, nor does one on a TCP node.
+#'
 #'   Errors of [mclapply()] and of futures of `plan(clutch)` leave one, too. Errors that are handled
 #'   on the node leave none; nor does recursion without end, for which R calls no handlers.
 #'

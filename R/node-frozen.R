@@ -31,19 +31,20 @@ freeze_now <- function(e, to, wanted) {
   text <- message_of(e, 300L)
   place <- frozen_place(wanted[[3L]], text, wanted[[1L]])
   if (is.null(place)) return(NULL)
-  fork_copy(place, text, to, TRUE)
+  fork_copy(place, text, to, "failed")
 }
 
-# `failed`: whether the task at hand is about to fail. NULL: there is no copy.
-fork_copy <- function(place, text, to, failed) {
+# `kind`: the task at hand is about to fail, "failed"; it goes on, "busy"; or the node is about to
+# end, "last". NULL: there is no copy.
+fork_copy <- function(place, text, to, kind) {
   path <- file.path(place, "s")
   key <- paste(as.character(.Call(ffi_secret_bytes, 16L)), collapse = "")
-  pid <- .Call(ffi_frozen_fork, path, file.path(place, "out"), failed)
+  pid <- .Call(ffi_frozen_fork, path, file.path(place, "out"), kind)
   if (is.na(pid)) {
     .Call(ffi_remove_folder, place)
     return(NULL)
   }
-  if (pid == 0L) frozen_main(key, text, place, to, failed)
+  if (pid == 0L) frozen_main(key, text, place, to, kind == "busy")
   list(path = path, key = key, pid = pid)
 }
 
@@ -56,10 +57,28 @@ copy_while_busy <- function(to) {
     # not tempfile(), which draws a random number of the C library
     place <- file.path(frozen_root(), paste(c(BUSY, .Call(ffi_secret_bytes, 4L)), collapse = "-"))
     dir.create(place, mode = "0700")
-    fork_copy(place, "busy", to, FALSE)
+    fork_copy(place, "busy", to, "busy")
   }, error = function(e) NULL)
-  if (is.null(copy)) "" else paste(copy$pid, copy$key, copy$path)
+  place_text(copy)
 }
+
+place_text <- function(copy) if (is.null(copy)) "" else paste(copy$pid, copy$key, copy$path)
+
+# Called so, too: a node that is over its memory limit makes its last copy, and ends behind that.
+last_copy_teller <- function(unused) function() last_copy(sys.nframe() - 1L)
+
+last_copy <- function(to) {
+  if (!is.null(the_node$handler)) to <- the_node$handler - 1L
+  wanted <- .Call(ffi_frozen_wanted)
+  copy <- if (!is.null(wanted)) tryCatch({
+    place <- frozen_place(wanted[[3L]], OVER_LIMIT, wanted[[1L]])
+    if (!is.null(place)) fork_copy(place, OVER_LIMIT, to, "last")
+  }, error = function(e) NULL)
+  place_text(copy)
+}
+
+# It stands for all messages of such a copy: a job has one.
+OVER_LIMIT <- "memory"
 
 # How the folders of such copies begin.
 BUSY <- "busy"
@@ -130,8 +149,8 @@ pass_to_copy <- function(copy, what, x = NULL) {
 
 # ---- in the copy ----
 
-# Does not return.
-frozen_main <- function(key, text, place, to, failed) {
+# Does not return. `is_busy`: it is for one connection, which comes soon.
+frozen_main <- function(key, text, place, to, is_busy) {
   on.exit(.Call(ffi_observer_end))
   the_node$copy <- new.env()
   the_node$copy$out <- file.path(place, "out")
@@ -143,10 +162,10 @@ frozen_main <- function(key, text, place, to, failed) {
   options(device = frozen_device, error = NULL, browserNLdisabled = FALSE, showErrorCalls = FALSE)
   .Call(ffi_frozen_console, frozen_line)
   repeat {
-    socket <- .Call(ffi_socket_adopt, .Call(ffi_frozen_next, !failed), 1e6)
+    socket <- .Call(ffi_socket_adopt, .Call(ffi_frozen_next, is_busy), 1e6)
     tryCatch(frozen_serve(socket, key, text, frames), error = function(e) NULL)
     try(close(socket), silent = TRUE)
-    if (!failed) end_copy(place)
+    if (is_busy) end_copy(place)
   }
 }
 

@@ -92,6 +92,9 @@ signalled_in <- function(n) {
 # Time is up, or a user has sent a signal. No second one is heard until the calls are text.
 on_interrupt <- function(c) {
   if (inherits(c, "clutch_left") || is.null(.Call(ffi_node_at_task))) return()
+  the_node$handler <- sys.nframe()
+  .Call(ffi_stack_interrupted) # may not return
+  the_node$handler <- NULL
   calls <- sys.calls()
   the_node$calls <- suspendInterrupts(tryCatch(stack_lines(calls), error = function(e) NULL))
   freeze(simpleCondition("time is up"), sys.nframe() - 1L, late = TRUE)

@@ -52,6 +52,7 @@ with_work <- function(e, work, info, copy = NULL) {
   if (!is.null(copy)) {
     failure$copy <- .Call(ffi_weak_new, failure, copy)
     work$copies <- c(work$copies, list(copy))
+    if (isTRUE(copy$is_last)) reg.finalizer(work, remover_of(dirname(copy$path)))
   }
   class(failure) <- "clutch_failure"
   e$failure <- failure
@@ -65,10 +66,17 @@ with_work <- function(e, work, info, copy = NULL) {
   e
 }
 
+# A copy that has outlived its node has memory of its own: it ends when nobody can ask for it.
+remover_of <- function(place) {
+  pid <- Sys.getpid()
+  function(work) if (Sys.getpid() == pid) .Call(ffi_remove_folder, place)
+}
+
 # A frozen copy of the node (node-frozen.R), of which the node has told: a list with
 #   path, key, pid   where it listens, what it wants to hear first, its process id
 #   element, node, host, tasks    whose it is
 #   text      the message of its error
+#   is_last   TRUE: it has outlived its node, which was over its memory limit
 # NULL: there is none. `f`: as in task_error().
 FROZEN_LINE <- "\001frozen "
 copy_of <- function(t, f, value) {
@@ -78,11 +86,20 @@ copy_of <- function(t, f, value) {
     line <- lines[startsWith(lines, FROZEN_LINE)]
     if (length(line)) told <- read_copy(substring(line[[1L]], nchar(FROZEN_LINE) + 1L))
   }
+  if (f$why == "died") told <- last_copy_of(death_with(t, f$cause))
   if (is.null(told)) return(NULL)
   if (is_this_machine(f$host)) t$copies <- c(t$copies, dirname(told$path))
   if (identical(t$info, the_own_info())) .Call(ffi_tasks_idle, t$ptr, KEPT_FOR)
-  text <- if (is.list(value)) value$text else "time is up"
+  late <- if (f$why == "died") "it took more memory than `.max_memory` allows" else "time is up"
+  text <- if (is.list(value)) value$text else late
   c(told, list(element = f$element, node = f$node, host = f$host, tasks = t, text = text))
+}
+
+# The copy that a node has made before it was ended for its memory. NULL: there is none. What a node
+# has written may be anything.
+last_copy_of <- function(death) {
+  if (is.null(death$copy) || !grepl("^[0-9]+ [^ ]+ .", death$copy)) return(NULL)
+  c(read_copy(death$copy), is_last = TRUE)
 }
 
 # Where a copy is, in the words of its node: see told_of_copy(), copy_while_busy().

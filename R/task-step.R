@@ -103,6 +103,7 @@ death_of <- function(d, info) {
     rank = d$index,
     job = d$job,
     element = d$element,
+    copy = d$copy,
     signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
     status = if (isFALSE(i$by_signal)) i$code else NA_integer_
   )

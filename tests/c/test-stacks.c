@@ -43,6 +43,23 @@ TEST(a_question_is_answered_once) {
   CHECK_MEM_EQ(got.text, "f(x)", 4);
 }
 
+TEST(the_last_copy_is_asked_for_as_any_and_said_to_be_that) {
+  uint32_t copy;
+  fresh();
+  CHECK(!clu_stack_keeps_last(&word));
+  atomic_store(&word.keeps_last, 1);
+  CHECK(clu_stack_keeps_last(&word));
+  copy = clu_stack_ask_copy(&word, 4);
+  CHECK_INT_EQ(atomic_load(&word.is_last), 0);
+  copy = clu_stack_ask_last_copy(&word, 5);
+  CHECK_INT_EQ(atomic_load(&word.is_last), 1);
+  CHECK_INT_EQ(atomic_load(&word.copy_of), 5);
+  CHECK_INT_EQ(clu_stack_copy_wanted(&word), copy);
+  CHECK(clu_stack_question(&word) != 0);
+  clu_stack_tell_copy(&word, &stack, copy, "somewhere");
+  CHECK(clu_stack_is_copied(&word, copy));
+}
+
 TEST(several_who_ask_get_one_answer) {
   uint32_t a, b;
   fresh();

@@ -229,16 +229,23 @@ static void node_refused(clu_server *s, const clu_msg *m) {
   clu_node_close(nd);
 }
 
+static void take_last_copy(clu_node *nd, const unsigned char *text, size_t n) {
+  if (n == 0 || n >= CLU_COPY_TEXT || nd->last_copy || !(nd->last_copy = malloc(n + 1))) return;
+  memcpy(nd->last_copy, text, n);
+  nd->last_copy[n] = 0;
+}
+
 static void node_exited(clu_server *s, clu_msg *m) {
   clu_node *nd = node_of(s, m->seq);
   clu_server_free_slot(s, m->seq);
-  if (!nd || !m->body || m->body->size != 28) return;
+  if (!nd || !m->body || m->body->size < 28) return;
   nd->how.by_signal = (int)clu_get32(m->body->data);
   nd->how.code = (int)clu_get32(m->body->data + 4);
   nd->how_known = 1;
   nd->over_limit = clu_get32(m->body->data + 8) == CLU_OVER_LIMIT;
   nd->may_be_oom = clu_get32(m->body->data + 8) == CLU_MAY_BE_OOM;
   nd->memory = clu_get64(m->body->data + 12);
+  take_last_copy(nd, m->body->data + 28, m->body->size - 28);
   clu_node_receive(nd, -1); /* an answer given before the end counts */
   if (nd->data) s->session->hooks->on_message(nd, m);
   clu_node_close(nd);

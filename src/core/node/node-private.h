@@ -40,6 +40,7 @@ struct clu_node {
   int how_known;
   int over_limit;         /* it had more memory than it may, and was killed: */
   uint64_t memory;        /* what it had */
+  char *last_copy;        /* where a copy of it listens that was made before; NULL: none was */
   uint64_t use_of;        /* number of the question that was answered by: */
   double cpu, own_memory; /* see clu_server_node_use() */
   int may_be_oom;         /* its supervisor says so, see enum clu_end_of_memory */

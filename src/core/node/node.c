@@ -31,6 +31,8 @@ int clu_node_end_known(const clu_node *nd) {
   return !clu_node_is_open(nd) && nd->transport->end_known(nd);
 }
 
+const char *clu_node_last_copy(const clu_node *nd) { return nd->last_copy; }
+
 int clu_node_over_limit(const clu_node *nd, uint64_t *bytes) {
   if (nd->over_limit) *bytes = nd->memory;
   return nd->over_limit;
@@ -338,6 +340,7 @@ void clu_node_set_ready(clu_node *nd, clu_pid pid) {
 void clu_node_set_refusal(clu_node *nd, const clu_blob *text) {
   size_t n = text ? text->size : 0;
   free(nd->refusal);
+  free(nd->last_copy);
   nd->refusal = malloc(n + 1);
   if (!nd->refusal) return;
   if (n) memcpy(nd->refusal, text->data, n);

@@ -75,6 +75,9 @@ const char *clu_node_refusal(const clu_node *nd);
 int clu_node_end_known(const clu_node *nd);
 /* Tells whether it had more memory than it may and was killed for it: `*bytes` is what it had. */
 int clu_node_over_limit(const clu_node *nd, uint64_t *bytes);
+/* Returns where the copy listens that it has made before it was killed so, in its own words; NULL:
+ * it has made none. The node's. */
+const char *clu_node_last_copy(const clu_node *nd);
 
 typedef struct clu_node_status {
   const char *state; /* "starting", "idle", "busy", "cancelling", "dead", "stopped" */

@@ -39,6 +39,8 @@ void clu_shared_reset(clu_shared *s, int slot) {
   atomic_store(&s->stack_word[slot].copies_asked, 0);
   atomic_store(&s->stack_word[slot].copies_told, 0);
   atomic_store(&s->stack_word[slot].copy_of, 0);
+  atomic_store(&s->stack_word[slot].keeps_last, 0);
+  atomic_store(&s->stack_word[slot].is_last, 0);
 }
 
 clu_ring *clu_shared_ring(clu_shared *s, int slot) {

@@ -29,6 +29,11 @@ uint32_t clu_stack_ask_copy(clu_stack_word *w, uint64_t seq) {
   return copy;
 }
 
+uint32_t clu_stack_ask_last_copy(clu_stack_word *w, uint64_t seq) {
+  atomic_store(&w->is_last, 1);
+  return clu_stack_ask_copy(w, seq);
+}
+
 void clu_stack_give_up_copy(clu_stack_word *w) { atomic_store(&w->copy_of, 0); }
 
 int clu_stack_is_copied(const clu_stack_word *w, uint32_t copy) {

@@ -11,7 +11,8 @@
  *
  * Who asks may want a copy of the node, too, which keeps its frames (r/node/frozen.c). That is
  * counted apart, before the question. The node writes its calls, makes the copy, and writes where
- * that listens. This stays until the next copy.
+ * that listens. This stays until the next copy. A node that is to end for its memory makes its last
+ * copy so, if it has said that it keeps one.
  *
  * A stack is one writer's (the node). Readers find out whether it was written meanwhile, and read
  * again. The writer runs user's code and may have written anything: what is read is checked. No
@@ -38,6 +39,8 @@ typedef struct clu_stack_word {
   _Atomic uint32_t asked;                     /* questions so far; those who ask add to it */
   _Atomic uint32_t told;                      /* the last that was answered; the node's. 0: none */
   _Atomic uint32_t copies_asked, copies_told; /* the same of copies */
+  _Atomic uint32_t keeps_last; /* the node makes a copy before it is ended for its memory */
+  _Atomic uint32_t is_last;    /* the copy that is wanted is that */
   _Atomic uint64_t copy_of; /* the request or task that a copy is to be made of; 0: none any more */
 } clu_stack_word;
 
@@ -57,6 +60,11 @@ int clu_stack_is_told(const clu_stack_word *w, uint32_t question);
 
 /* Asks for a copy as well, while the node is at this request or task. The number of the copy. */
 uint32_t clu_stack_ask_copy(clu_stack_word *w, uint64_t seq);
+/* Asks for its last copy, if it keeps one: it ends itself behind that. */
+uint32_t clu_stack_ask_last_copy(clu_stack_word *w, uint64_t seq);
+static inline int clu_stack_keeps_last(const clu_stack_word *w) {
+  return atomic_load_explicit(&w->keeps_last, memory_order_relaxed) != 0;
+}
 /* It is not wanted any more. */
 void clu_stack_give_up_copy(clu_stack_word *w);
 /* Tells whether that was made, or a later one, or could not be. */

@@ -14,8 +14,6 @@
 #include "core/supervisor/orphans.h"
 #include "core/supervisor/parts.h"
 
-static const uint64_t MEMORY_EVERY =
-    20 * CLU_MS; /* between two checks of the memory of nodes with a limit */
 static const uint64_t REMOVED_AFTER = 200 * CLU_MS; /* many nodes have ended: their folders */
 enum { FEW_FOLDERS = 8 };                           /* that are removed at once */
 static const uint64_t ORPHANS_EVERY =
@@ -124,7 +122,8 @@ int clu_supervisor_count_oom(clu_supervisor *sv, const char *file) {
 }
 
 static void tell_end(clu_supervisor *sv, const clu_sv_node *nd, const clu_exit *how) {
-  unsigned char body[28];
+  unsigned char body[28 + CLU_COPY_TEXT];
+  size_t copy = nd->pid ? clu_sv_last_copy(sv, nd, (char *)body + 28) : 0;
   uint64_t begun = nd->pid ? clu_claim_first(&sv->shared->claim[nd->slot]) : 0;
   unsigned memory = nd->over_limit                ? CLU_OVER_LIMIT
                     : attribute_oom_kill(sv, how) ? CLU_MAY_BE_OOM
@@ -134,7 +133,7 @@ static void tell_end(clu_supervisor *sv, const clu_sv_node *nd, const clu_exit *
   clu_put32(body + 8, memory);
   clu_put64(body + 12, nd->memory);
   clu_put64(body + 20, begun);
-  clu_supervisor_answer(sv, CLU_K_EXITED, nd->id, body, sizeof body);
+  clu_supervisor_answer(sv, CLU_K_EXITED, nd->id, body, 28 + copy);
   clu_chan_flush(&sv->chan);
 }
 
@@ -164,7 +163,7 @@ void clu_sv_reap(clu_supervisor *sv) {
     clu_timer_arm_by(&sv->loop, &sv->removals, clu_os_now() + REMOVED_AFTER);
 }
 
-/* ---- stops and limits ---- */
+/* ---- stops ---- */
 
 void clu_sv_stop(clu_supervisor *sv, uint64_t id, uint32_t grace_ms) {
   clu_sv_node *nd = clu_sv_find(sv, id), none = {0};
@@ -200,27 +199,6 @@ void clu_sv_hold(clu_sv_node *nd, int held) {
   clu_os_kill(nd->pid, held ? CLU_SIG_STOP : CLU_SIG_CONT, 1);
 }
 
-void clu_sv_limit(clu_supervisor *sv, clu_sv_node *nd, uint64_t bytes) {
-  nd->limit = bytes > INT64_MAX ? 0 : bytes; /* nobody has more */
-  if (nd->limit) clu_timer_arm_by(&sv->loop, &sv->memory, sv->memory_checked + MEMORY_EVERY);
-}
-
-/* Kills whoever has more memory than it may. */
-void clu_sv_on_memory_time(void *self) {
-  clu_supervisor *sv = self;
-  sv->memory_checked = clu_os_now();
-  for (int i = 0; i < sv->n; i++) {
-    clu_sv_node *nd = &sv->nodes[i];
-    int64_t has;
-    if (!nd->limit || nd->over_limit) continue;
-    clu_timer_arm_by(&sv->loop, &sv->memory, sv->memory_checked + MEMORY_EVERY);
-    if ((has = clu_os_process_memory(nd->pid, (int64_t)nd->limit)) <= (int64_t)nd->limit) continue;
-    nd->over_limit = 1;
-    nd->memory = (uint64_t)has;
-    clu_os_kill(nd->pid, CLU_SIG_KILL, 1);
-  }
-}
-
 /* ---- what nodes leave ---- */
 
 static int is_node(void *sv, clu_pid pid) { return clu_sv_find_pid(sv, pid) != NULL; }
@@ -232,6 +210,7 @@ static int end_orphans(clu_supervisor *sv) {
   o.family = sv->family;
   o.is_node = is_node;
   o.is_alive = is_alive;
+  o.at_end = sv->closed;
   o.data = sv;
   sv->orphans_checked = clu_os_now();
   return clu_orphans_end(&o, sv->n == 0);

@@ -30,16 +30,27 @@ void clu_mark_self(uint64_t family, uint64_t node) {
   clu_os_mark_env(CLU_MARK, text);
 }
 
+static const uint64_t COPY = UINT64_MAX; /* in place of a node's number */
+
+static int get_mark(const char *text, uint64_t *family, uint64_t *node) {
+  return strlen(text) == CLU_MARK_DIGITS && get_digits(text, family) && get_digits(text + 16, node);
+}
+
+void clu_mark_copy(void) {
+  const char *text = getenv(CLU_MARK);
+  uint64_t family, node;
+  if (text && get_mark(text, &family, &node)) clu_mark_self(family, COPY);
+}
+
 /* Whether it has to end. */
 static int is_to_end(const clu_orphans *o, clu_pid pid, int all) {
   char text[CLU_MARK_DIGITS + 2];
   uint64_t family, node;
-  if (clu_os_env_of(pid, CLU_MARK, text, sizeof text) != CLU_OK ||
-      strlen(text) != CLU_MARK_DIGITS || !get_digits(text, &family) ||
-      !get_digits(text + 16, &node))
+  if (clu_os_env_of(pid, CLU_MARK, text, sizeof text) != CLU_OK || !get_mark(text, &family, &node))
     return 0; /* what has no mark was given another environment: it is to go on */
   if (family == 0)
     return 0; /* of the fork server itself, or of one within a node, which sees to its own */
+  if (node == COPY && family == o->family) return o->at_end;
   return all || family != o->family || !o->is_alive(o->data, node);
 }
 

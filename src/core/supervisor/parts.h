@@ -1,5 +1,5 @@
 /* The files of the supervisor share these. Each uses only those before it: nodes, kept,
- * observers, deliver, ends, spawn, supervisor. */
+ * observers, deliver, memory, ends, spawn, supervisor. */
 #ifndef CLUTCH_SUPERVISOR_PARTS_H
 #define CLUTCH_SUPERVISOR_PARTS_H
 
@@ -13,8 +13,11 @@ typedef struct clu_sv_node {
   uint64_t limit;   /* bytes of memory; 0: none */
   int over_limit;   /* and so killed: */
   uint64_t memory;  /* what it had */
-  int held;         /* it is stopped */
-  char leaf[28];    /* its folder in the supervisor's own; a forked node may not have made it */
+  uint32_t copy;    /* number of its last copy (memory.c); 0: it was asked for none */
+  uint64_t copy_until;
+  int64_t most;  /* bytes that it may have until then */
+  int held;      /* it is stopped */
+  char leaf[28]; /* its folder in the supervisor's own; a forked node may not have made it */
 } clu_sv_node;
 
 /* Where a node is in the table, by its number or pid: its place there and 1, or 0. It is at the
@@ -101,21 +104,28 @@ void clu_sv_end_observers(clu_supervisor *sv);
 /* Writes what a message DELIVER has to who listens there, if somebody does. It does not wait. */
 void clu_sv_deliver(clu_supervisor *sv, const clu_msg *m);
 
+/* ---- memory.c ---- */
+
+/* It is killed when it has more than so many bytes of memory; 0: it is not. */
+void clu_sv_limit(clu_supervisor *sv, clu_sv_node *nd, uint64_t bytes);
+/* The callback of a timer. */
+void clu_sv_on_memory_time(void *sv);
+/* How many bytes say where the last copy listens that it has made before it was ended for its
+ * memory; 0: there is none. */
+size_t clu_sv_last_copy(clu_supervisor *sv, const clu_sv_node *nd, char out[CLU_COPY_TEXT]);
+
 /* ---- ends.c: nodes that have ended, or have to ---- */
 
 /* Reaps what has ended, tells the session, removes folders. */
 void clu_sv_reap(clu_supervisor *sv);
 /* It is killed after `grace_ms`, at once with 0. */
 void clu_sv_stop(clu_supervisor *sv, uint64_t id, uint32_t grace_ms);
-/* It is killed when it has more than so many bytes of memory; 0: it is not. */
-void clu_sv_limit(clu_supervisor *sv, clu_sv_node *nd, uint64_t bytes);
 /* Stops it and what it has started, or has it go on. */
 void clu_sv_hold(clu_sv_node *nd, int held);
 /* Kills all nodes and what they have left, and reaps them. Blocks, for 2 s at most. */
 void clu_sv_end_all(clu_supervisor *sv);
 /* The callbacks of timers. */
 void clu_sv_on_kill_time(void *sv);
-void clu_sv_on_memory_time(void *sv);
 void clu_sv_on_orphans_time(void *sv);
 void clu_sv_on_removal_time(void *sv);
 

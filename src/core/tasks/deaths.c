@@ -1,4 +1,5 @@
 /* Deaths of nodes: how they are seen, what of them has to be known, and who is told. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/grow.h"
@@ -30,6 +31,9 @@ static void see_death(clu_engine *t, clu_task_node *at) {
     at->over_memory = 1;
     at->memory = (int64_t)memory;
   }
+  d->copy[0] = 0;
+  if (at->node && clu_node_last_copy(at->node))
+    snprintf(d->copy, sizeof d->copy, "%s", clu_node_last_copy(at->node));
   if (at->node) clu_node_drop_data(at->node);
   d->index = at->index;
   d->cause = ++t->deaths.causes;

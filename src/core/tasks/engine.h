@@ -272,15 +272,16 @@ enum clu_kill {
 };
 
 typedef struct clu_death {
-  int index;             /* of the node, from 0 */
-  int cause;             /* the number of the death */
-  int over_memory;       /* it had more than it may */
-  int killed;            /* enum clu_kill */
-  uint64_t at;           /* when it was found out */
-  uint64_t job, element; /* what it was at; 0: nothing that anybody wants */
-  int has_begun;         /* something, since it came up */
-  uint64_t memory;       /* bytes that it had; 0: not known */
-  uint64_t room;         /* bytes that all may have, where that was too little; else 0 */
+  int index;                /* of the node, from 0 */
+  int cause;                /* the number of the death */
+  int over_memory;          /* it had more than it may */
+  int killed;               /* enum clu_kill */
+  uint64_t at;              /* when it was found out */
+  uint64_t job, element;    /* what it was at; 0: nothing that anybody wants */
+  int has_begun;            /* something, since it came up */
+  uint64_t memory;          /* bytes that it had; 0: not known */
+  char copy[CLU_COPY_TEXT]; /* see clu_node_last_copy(); "": it has made none */
+  uint64_t room;            /* bytes that all may have, where that was too little; else 0 */
 } clu_death;
 /* Deaths of which the caller was not told yet; the k-th (from 0), a copy; the first `n` were told.
  */

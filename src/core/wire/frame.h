@@ -63,7 +63,8 @@ enum clu_kind {
   CLU_K_SPAWNED, /* seq: the node. u64 pid */
   CLU_K_REFUSED, /* seq: the node. The error's text */
   CLU_K_EXITED,  /* seq: the node. u32 by_signal, u32 code, u32 enum clu_end_of_memory or 0, u64 how
-                    much it had, u64 the first task that it has not begun */
+                    much it had, u64 the first task that it has not begun; then where its last copy
+                    listens, if it has made one (core/supervisor/memory.c) */
   CLU_K_SIGNALLED, /* seq: the node. The CANCEL was delivered, or the node is no more */
   CLU_K_BYE,       /* idle for too long */
   /* session to node, about tasks */

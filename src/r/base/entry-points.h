@@ -240,10 +240,12 @@
   PLAIN(ffi_node_closed, 0, (void))                                                              \
   PLAIN(ffi_node_was_told, 0, (void))                                                            \
   PLAIN(ffi_node_end, 0, (void))                                                                 \
+  /* r/node/stack.c */                                                                           \
+  PLAIN(ffi_stack_interrupted, 0, (void))                                                        \
   /* r/node/frozen.c */                                                                          \
   PLAIN(ffi_frozen_wanted, 0, (void))                                                            \
   PLAIN(ffi_frozen_folder, 0, (void))                                                            \
-  PLAIN(ffi_frozen_fork, 3, (SEXP path, SEXP output, SEXP failed))                               \
+  PLAIN(ffi_frozen_fork, 3, (SEXP path, SEXP output, SEXP kind))                                 \
   PLAIN(ffi_frozen_next, 1, (SEXP soon))                                                         \
   PLAIN(ffi_frozen_running, 1, (SEXP now))                                                       \
   PLAIN(ffi_frozen_drop, 0, (void))                                                              \

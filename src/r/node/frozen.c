@@ -2,6 +2,10 @@
  * it is busy, and somebody wants to see its frames. The copy sleeps with all frames until its
  * session asks it (R/node-frozen.R); the node goes on.
  *
+ * A node that is over its memory limit makes its last copy, and ends (core/supervisor/memory.c).
+ * That one outlives it, and has its memory: it ends with the fork server, and sooner than others
+ * when memory is short.
+ *
  * The copy has nothing of the node's: its descriptors lead nowhere (clu_os_leave_files()), and the
  * channel is closed. It ends with the node, however that ends, see clu_os_follow_parent() and
  * core/supervisor/orphans.h. It leads a process group of its own: what interrupts or holds the node
@@ -22,9 +26,11 @@
 #include "core/base/os-folders.h"
 #include "core/base/os-forks.h"
 #include "core/base/os-memory.h"
+#include "core/supervisor/orphans.h"
 
 enum { MOST_COPIES = 32 };                    /* of one node, until they are reaped */
 static const int64_t LOOK_EVERY = 1000000000; /* ns */
+static const int64_t LOOK_AT_NODE = 20000000; /* ns, until the node has ended */
 enum { MOST_LOOKS = 30 };                     /* of one that nobody asks, where that is soon */
 static const int64_t LEAST_LEFT = 64 << 20;   /* bytes of memory, or a 32nd of the limit */
 
@@ -35,7 +41,11 @@ static struct {
   char path[104];  /* of the pending one, or, in a copy, its own */
   /* in a copy */
   clu_fd listener;
+  clu_pid node; /* of a last one: it has not seen yet that this node has ended; else 0 */
+  int is_last;
 } frozen;
+
+enum copy_kind { FAILED, BUSY, LAST };
 
 /* ---- in the node ---- */
 
@@ -72,12 +82,13 @@ SEXP ffi_frozen_taken(void) {
   return Rf_ScalarLogical(was_made);
 }
 
+/* A last copy has memory that is nobody else's. */
 static int memory_is_short(void) {
   static clu_memory_bounds bounds;
   clu_memory_left left;
   if (clu_os_memory_bounds("", &bounds) != CLU_OK) return 0;
   if (clu_os_memory_left("", &bounds, &left) != CLU_OK) return 0;
-  return left.left < LEAST_LEFT || left.left < left.limit / 32;
+  return left.left < LEAST_LEFT || left.left < left.limit / (frozen.is_last ? 8 : 32);
 }
 
 /* c(copies that are wanted, whether of tasks whose time is up, the job's number), of the task at
@@ -103,31 +114,42 @@ SEXP ffi_frozen_folder(void) {
 }
 
 /* In the child. */
-static void become_copy(clu_pid node, clu_fd listener, clu_fd out, int is_failed) {
+static void become_copy(clu_pid node, clu_fd listener, clu_fd out, enum copy_kind kind) {
   frozen.listener = listener;
   frozen.n = 0;
   frozen.pending = 0;
+  frozen.is_last = kind == LAST;
+  frozen.node = kind == LAST ? node : 0;
   clu_me.forked = 1;
   clu_me.running = 0;
   clu_me.seq = 0;
   clu_me.task = CLU_TASK_NONE;
   clu_stack_in_copy();
-  if (clu_os_follow_parent(node, 1) == CLU_DEAD) clu_os_end_self();
+  if (kind == LAST)
+    clu_mark_copy();
+  else if (clu_os_follow_parent(node, 1) == CLU_DEAD)
+    clu_os_end_self();
   clu_os_redirect_output(out, out);
   clu_os_leave_files(listener);
-  clu_os_set_title(is_failed ? "clutch: failed element" : "clutch: copy of a busy node");
+  clu_os_set_title(kind == BUSY ? "clutch: copy of a busy node" : "clutch: failed element");
 }
 
-/* Forks a copy that listens at `path`, and whose output goes to the file `output`. `failed`: TRUE:
- * of the task at hand, which is about to fail with it; FALSE: the task goes on. In the node its
- * process id; 0 in the copy, when somebody asks for the first time; NA: there is none. */
-SEXP ffi_frozen_fork(SEXP path, SEXP output, SEXP failed) {
+/* The task at hand is about to fail; it goes on; or the node is about to end. */
+static enum copy_kind kind_of(SEXP x) {
+  const char *kind = CHAR(STRING_ELT(x, 0));
+  return strcmp(kind, "failed") == 0 ? FAILED : strcmp(kind, "busy") == 0 ? BUSY : LAST;
+}
+
+/* Forks a copy that listens at `path`, and whose output goes to the file `output`. `kind`:
+ * "failed", "busy" or "last". In the node its process id; 0 in the copy; NA: there is none. */
+SEXP ffi_frozen_fork(SEXP path, SEXP output, SEXP kind) {
+  enum copy_kind what = kind_of(kind);
   const char *at = CHAR(STRING_ELT(path, 0));
   clu_listen how = {4, 0, 0};
   clu_addr addr;
   clu_fd listener = CLU_NO_FD, out = CLU_NO_FD;
   clu_pid pid = 0, node = clu_os_getpid();
-  int granted, rc, is_failed = Rf_asLogical(failed) == TRUE;
+  int granted, rc;
   clu_frozen_reap();
   if (frozen.n == MOST_COPIES || strlen(at) >= sizeof frozen.path || memory_is_short())
     return Rf_ScalarInteger(NA_INTEGER);
@@ -141,14 +163,14 @@ SEXP ffi_frozen_fork(SEXP path, SEXP output, SEXP failed) {
   }
   if (rc == CLU_OK && pid == 0) {
     strcpy(frozen.path, at);
-    become_copy(node, listener, out, is_failed);
+    become_copy(node, listener, out, what);
     return Rf_ScalarInteger(0);
   }
   clu_os_close(listener);
   if (out != CLU_NO_FD) clu_os_close(out);
   if (rc != CLU_OK) return Rf_ScalarInteger(NA_INTEGER); /* the folder goes, see fork_copy() */
   frozen.pids[frozen.n++] = pid;
-  if (is_failed) {
+  if (what == FAILED) {
     strcpy(frozen.path, at);
     frozen.pending = pid;
   }
@@ -168,14 +190,24 @@ static int is_there(const char *path) {
   return id[0] || id[1];
 }
 
+/* The node of a last copy has ended: the fork server is the parent from now on, or there is none
+ * any more. */
+static void follow_server(void) {
+  if (!frozen.node || clu_os_getppid() == frozen.node) return;
+  frozen.node = 0;
+  if (clu_os_follow_parent(clu_me.boot.parent, 1) == CLU_DEAD) end_copy();
+}
+
 /* Sleeps until a process of this user has connected: its descriptor. `soon`: it is about to, or
  * nobody will. */
 SEXP ffi_frozen_next(SEXP soon) {
   int left = Rf_asLogical(soon) == TRUE ? MOST_LOOKS : INT_MAX;
+  int64_t every = frozen.is_last ? LOOK_EVERY / 5 : LOOK_EVERY;
   for (;;) {
     clu_fd fd;
     clu_pid pid;
-    if (clu_os_wait_readable(frozen.listener, LOOK_EVERY) == CLU_TIMEOUT) {
+    follow_server();
+    if (clu_os_wait_readable(frozen.listener, frozen.node ? LOOK_AT_NODE : every) == CLU_TIMEOUT) {
       if (!is_there(frozen.path) || memory_is_short() || left-- == 0) end_copy();
       continue;
     }

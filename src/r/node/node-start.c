@@ -111,6 +111,7 @@ static int on_interrupt(int is_ignored) {
   static volatile uint64_t ahead; /* the cancel that was handled before its CLU_SIG_INT came */
   uint64_t c = *clu_me.boot.cancel;
   int fresh = c != 0 && c != clu_me.cancel_seen;
+  if (clu_stack_interrupt_to_end()) return 0;
   if (is_ignored && (clu_me.interrupted || c != clu_me.seq))
     return 0; /* handled, or for another request */
   if (!is_ignored && c && c == ahead && c == clu_me.seq) return (int)(ahead = 0);

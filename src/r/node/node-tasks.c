@@ -348,11 +348,11 @@ static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64
 }
 
 static void send_result(uint32_t flags, SEXP value) {
-  uint64_t now = time_of_end(), took = now - work.began;
-  uint64_t next = now; /* it follows at once */
+  uint64_t now = time_of_end(), took = now - work.began, next = now; /* it follows at once */
   SEXP log = clu_job_relays() ? PROTECT(clu_relay_take()) : PROTECT(R_NilValue);
   unsigned char *p = ring_room(now, took);
   size_t n = 0;
+  if (clu_stack_is_ending()) clu_os_end_self(); /* an interrupt has changed what the task did */
   if (log != R_NilValue) flags |= CLU_RESULT_LOG;
   if ((work.flags & CLU_TASKS_RECORDED) && has_drawn()) flags |= CLU_RESULT_DREW;
   work.slow = took > SLOW;
@@ -410,6 +410,7 @@ static void do_task(void) {
   clu_activity_begin(clu_me.boot.activity, clu_me.seq, work.began);
   if (!work.readable) clu_raise("protocol", "the elements of these tasks could not be read");
   clu_job_enter(work.job, (work.flags & CLU_TASKS_SEEDED) != 0, (work.flags & CLU_TASKS_BARE) != 0);
+  clu_stack_keep_last(work.may_have > 0 && clu_job_frozen()[0] > 0);
   if (clu_job_relays()) clu_me.task = CLU_TASK_RELAYED;
   if (work.flags & CLU_TASKS_SEEDED)
     set_stream(i);

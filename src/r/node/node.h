@@ -103,6 +103,12 @@ void clu_give_back_now(void);
 void clu_stack_hook(void);
 /* The node has this slot: see there how often it looks. */
 void clu_stack_set_pace(int slot);
+/* From now on the node makes a copy of itself before it is ended for its memory, or not. */
+void clu_stack_keep_last(int keeps);
+/* Tells whether it is to make that now, and to end. */
+int clu_stack_is_ending(void);
+/* If so, R is to be interrupted: 1. For a signal handler. */
+int clu_stack_interrupt_to_end(void);
 /* This process is a copy of a node now. */
 void clu_stack_in_copy(void);
 /* R is to be interrupted when it looks for interrupts next, unless it is at something that has to

@@ -26,9 +26,9 @@ enum { WAIT_USEC = 60000, NODES_PER_WAIT = 64 };
 static struct {
   void (*next)(void); /* what R would call */
   int is_there, at_work;
-  /* preserved: calls of the functions that give the calls as text, make a copy of this process, and
-   * tell whether the calls are at something that must not be interrupted */
-  SEXP text, copy, half_done;
+  /* preserved: calls of the functions that give the calls as text, make a copy of this process, or
+   * its last one, and tell whether the calls are at something that must not be interrupted */
+  SEXP text, copy, last, half_done;
 } hook;
 
 /* Returns the value of a call of one of our functions, not protected; R_NilValue: it was an
@@ -54,8 +54,11 @@ static const char *text_of(SEXP call) {
 /* The copy never comes back from here, see frozen_main() in R/node-frozen.R. */
 static void tell_copy(uint32_t copy) {
   int is_at_that = clu_me.seq && atomic_load(&clu_me.boot.asked->copy_of) == clu_me.seq;
+  int is_last = atomic_load(&clu_me.boot.asked->is_last) != 0;
   clu_stack_tell_copy(clu_me.boot.asked, clu_me.boot.stack, copy,
-                      is_at_that ? text_of(hook.copy) : "");
+                      is_at_that ? text_of(is_last ? hook.last : hook.copy) : "");
+  /* it shares its memory with the copy now: what it wrote would be there twice */
+  if (is_last) clu_os_kill(clu_os_getpid(), CLU_SIG_KILL, clu_os_leads_group());
 }
 
 static void tell(uint32_t question) {
@@ -81,11 +84,8 @@ static void interrupt(void) {
  *
  * Where more nodes than processors are asked, each computes until the system takes its processor
  * away, which is 2 to 4 ms later. So who has answered lets the next one on. */
-static void look(void) {
+static void answer(void) {
   uint32_t question, copy;
-  if (clu_me.running) clu_os_heap_ahead(1);
-  if (hook.next) hook.next();
-  if (clu_me.interrupt_at) interrupt();
   if (!clu_me.boot.stack || !clu_me.running || clu_me.forked) return;
   question = clu_stack_question(clu_me.boot.asked);
   if (!question || hook.at_work || R_interrupts_suspended) return;
@@ -93,6 +93,35 @@ static void look(void) {
   tell(question);
   if (copy) tell_copy(copy);
   clu_os_yield();
+}
+
+static void look(void) {
+  if (clu_me.running) clu_os_heap_ahead(1);
+  if (hook.next) hook.next();
+  if (clu_me.interrupt_at) interrupt();
+  answer();
+}
+
+void clu_stack_keep_last(int keeps) {
+  clu_stack_word *w = clu_me.boot.stack ? clu_me.boot.asked : NULL;
+  if (w && hook.is_there && keeps != clu_stack_keeps_last(w)) atomic_store(&w->keeps_last, keeps);
+}
+
+int clu_stack_is_ending(void) {
+  return clu_me.boot.stack && !clu_me.forked && atomic_load(&clu_me.boot.asked->is_last) != 0;
+}
+
+/* R acts on this after a garbage collection, too: nothing has to be left in order. */
+int clu_stack_interrupt_to_end(void) {
+  if (!clu_stack_is_ending()) return 0;
+  if (clu_me.running) R_interrupts_pending = 1;
+  return 1;
+}
+
+/* Called where an interrupt is signalled: a node that is to end makes its last copy, and ends. */
+SEXP ffi_stack_interrupted(void) {
+  if (clu_stack_is_ending()) answer();
+  return R_NilValue;
 }
 
 #ifdef CLU_POLLED_EVENTS
@@ -111,6 +140,7 @@ void clu_stack_hook(void) {
   hook.is_there = 1;
   hook.text = call_of("stack_teller");
   hook.copy = call_of("copy_teller");
+  hook.last = call_of("last_copy_teller");
   hook.half_done = call_of("half_done_teller");
   hook.next = R_PolledEvents;
   R_PolledEvents = look;

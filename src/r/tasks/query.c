@@ -274,7 +274,8 @@ static const char *kill_name(int killed) {
 
 static SEXP death_list(SEXP handles, const clu_death *d) {
   static const char *names[] = {"index",  "cause", "over_memory", "killed",  "info", "has_begun",
-                                "memory", "at",    "job",         "element", "room", ""};
+                                "memory", "at",    "job",         "element", "room", "copy",
+                                ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_node *nd = clu_tasks_node(handles, d->index);
   const char *killed = kill_name(d->killed);
@@ -288,6 +289,7 @@ static SEXP death_list(SEXP handles, const clu_death *d) {
   SET_VECTOR_ELT(out, 8, Rf_ScalarReal(clu_number_or_na(d->job)));
   SET_VECTOR_ELT(out, 9, Rf_ScalarReal(clu_number_or_na(d->element)));
   SET_VECTOR_ELT(out, 10, Rf_ScalarReal((double)d->room));
+  if (d->copy[0]) SET_VECTOR_ELT(out, 11, Rf_mkString(d->copy));
   if (nd && !clu_node_is_open(nd)) { /* else a call has put another in its place */
     clu_node_await_end(nd);
     SET_VECTOR_ELT(out, 4, clu_node_info(nd));
@@ -334,7 +336,8 @@ SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
  * and why ("no_reaction", "corrupt", "no_memory", "yields", "no_room": with `memory` bytes, of
  * `room` that all may have), or NULL; `info`: of the node that has died, NULL
  * when another is in its place; `has_begun`: any task, since it came up; `at`: when that was found
- * out, by this machine's clock; `job`, `element`: what it was at. */
+ * out, by this machine's clock; `job`, `element`: what it was at; `copy`: where its last copy
+ * listens, or NULL. */
 SEXP ffi_tasks_deaths(SEXP x) {
   clu_engine *t = clu_tasks_get(x);
   int n = (int)clu_engine_deaths(t);
