@@ -128,6 +128,7 @@ test_that("a part that dies is the error of all, by name and host", {
 })
 
 test_that("a bridge that is killed ends the run, with an error that says so", {
+  needs("memfd") # else it is not found by the memory of the run
   cl <- run_cluster()
   e <- failure_of(cluster_run(cl, function(rank) {
     # the memory of the run is the bridge's
