@@ -64,8 +64,10 @@ test_that("one of a map is kept; it ends when nobody has its error any more", {
   rm(x, e)
   gc()
   cluster_map(cl, 1:2, identity)
-  gc()
-  expect_true(eventually(!dir.exists(place)))
+  expect_true(eventually({
+    gc()
+    !dir.exists(place)
+  }))
 })
 
 test_that("none is made where none is wanted, and interrupts of the user's are no way out", {
