@@ -26,7 +26,7 @@ fork_server_main <- function(lib, idle, packages, tmpdir, command) {
   remove_temp_dir_at_end()
   answer <- function(what, seq, value) .Call(ffi_fork_server_answer, what, seq, value)
   repeat {
-    todo <- serve(ffi_fork_server_serve)
+    todo <- serve(forks = TRUE)
     if (is.null(todo)) node_end() # a node, forked in that call
     switch(todo$what,
       setup = {

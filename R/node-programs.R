@@ -72,13 +72,14 @@ show_program <- function(code) {
   .Call(ffi_node_title, sprintf("R -e %s(...)", deparse1(str2lang(code)[[1L]])))
 }
 
-# Package cli has a thread that tells when to draw a progress bar anew. It was loaded without.
+# Package cli has a thread that tells when to draw a progress bar anew. It was loaded without. cli's
+# own functions start it: where they fail there is no thread, as without this one.
 start_threads_of_loaded <- function() {
   if (!isNamespaceLoaded("cli") || nzchar(Sys.getenv("CLI_NO_THREAD"))) return()
   cli <- asNamespace("cli")
-  needed <- c("clic_start_thread", "clic_tick_resume", "clienv")
+  needed <- c("cli_tick_set", "cli_tick_resume")
   # NA where the system does not tell: in a forked process there is one
   if (isTRUE(.Call(ffi_thread_count) > 1L) || !all(needed %in% names(cli))) return()
-  .Call(cli$clic_start_thread, cli, cli$clienv$tick_time, cli$clienv$speed_time)
-  .Call(cli$clic_tick_resume, FALSE)
+  suppressWarnings(try(cli$cli_tick_set(), silent = TRUE))
+  cli$cli_tick_resume(FALSE)
 }

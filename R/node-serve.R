@@ -15,19 +15,19 @@ announce <- function() {
 }
 
 node_serve <- function() {
-  serve(ffi_node_loop)
+  serve(forks = FALSE)
   node_end()
 }
 
-# Calls the native routine `loop`, a fork server's or a node's, until it has returned: NULL when a
-# node has to end, or what a fork server is to do.
+# Calls the loop of a fork server (`forks`) or of a node until it has returned: NULL when a node has
+# to end, or what a fork server is to do.
 #
 # A fork server serves within all that a node needs, and forks there: frames, handlers and stack are
 # shared then, and the child runs hardly any code before it is of use.
 #
 # Error values are as base R's workers make them. The frame in which functions are called has the
 # workspace as parent: a function given by name is looked up there first.
-serve <- function(loop) {
+serve <- function(forks) {
   the_node$serving <- TRUE
   failed <- function(e) {
     if (!.Call(ffi_is_node)) stop(e) # the fork server ends, as any R that meets an error
@@ -44,7 +44,11 @@ serve <- function(loop) {
     todo <- tryCatch(
       tryCatch(
         withCallingHandlers(
-          .Call(loop, new.env(parent = globalenv())),
+          if (forks) {
+            .Call(ffi_fork_server_serve, new.env(parent = globalenv()))
+          } else {
+            .Call(ffi_node_loop, new.env(parent = globalenv()))
+          },
           error = on_error, interrupt = on_interrupt, message = on_message, warning = on_warning,
           condition = on_condition
         ),

@@ -157,12 +157,26 @@ label_flame <- function(boxes, wide, cex) {
   tall <- graphics::strheight("Mg", "inches", cex = 1)
   cex <- min(cex, 0.85 * high / tall)
   if (cex < 0.45) return(invisible())
-  labels <- fitting(boxes$name, wide - 0.06, cex)
+  labels <- fitting(drawable(boxes$name), wide - 0.06, cex)
   shown <- nzchar(labels)
   if (!any(shown)) return(invisible())
   gap <- diff(graphics::grconvertX(c(0, 0.04), "inches", "user"))
   graphics::text(boxes$left[shown] + gap, boxes$depth[shown] - 0.5, labels[shown], adj = c(0, 0.5),
                  cex = cex)
+}
+
+# What the device has no letters for is dots. R does this itself, with a warning or an error.
+drawable <- function(names) {
+  is_drawable <- function(name) {
+    tryCatch(
+      is.finite(graphics::strwidth(name, "inches")),
+      error = function(e) FALSE,
+      warning = function(w) FALSE
+    )
+  }
+  odd <- !vapply(names, is_drawable, NA)
+  names[odd] <- iconv(enc2utf8(names[odd]), "UTF-8", "ASCII", sub = ".")
+  names
 }
 
 # Names that are cut off to the width: at least three letters, or nothing.

@@ -157,7 +157,11 @@ SEXP ffi_link_info(SEXP link) {
 
 /* A line as R code, with \n for the ends of lines in `text`; `to` has room. Returns its end. */
 static char *put_setting(char *to, const char *name, const char *text) {
-  to += sprintf(to, "%s \"", name);
+  size_t n = strlen(name);
+  memcpy(to, name, n);
+  to += n;
+  *to++ = ' ';
+  *to++ = '"';
   for (; *text; text++) {
     if (*text == '\n') {
       *to++ = '\\';
