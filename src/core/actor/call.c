@@ -157,7 +157,10 @@ void clu_actor_give_up(clu_actor *a, clu_actor_call *c) {
   if (a->caller == clu_os_getpid()) a->open -= was_awaited;
   *c = (clu_actor_call){0};
   if (!generation || !a->mesh || a->generation != generation) return;
-  if (is_half_sent) return leave(a);
+  if (is_half_sent) {
+    leave(a);
+    return;
+  }
   if (!was_awaited || !is_current(a)) return;
   if (a->open == 0) clu_mesh_set_given_up(a->mesh, number);
   if (atomic_compare_exchange_strong(&a->r->running, &number, number | GIVEN_UP))

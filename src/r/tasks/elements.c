@@ -58,12 +58,11 @@ static SEXP jump_token(void) {
  * core are on the stack, and goes on in clu_tasks_check(). */
 static int elements(void *job, uint64_t first, uint32_t n, int shares, clu_blob **body) {
   SEXP self = job, token = jump_token();
-  adding a = {VECTOR_ELT(R_ExternalPtrProtected(self), 1),
-              (R_xlen_t)first,
-              (R_xlen_t)n,
-              shares,
-              *body,
-              {{{0}}}};
+  adding a = {.elements = VECTOR_ELT(R_ExternalPtrProtected(self), 1),
+              .first = (R_xlen_t)first,
+              .n = (R_xlen_t)n,
+              .shares = shares,
+              .body = *body};
   const void *frame = clu_turn.held && !clu_turn.nested ? clu_turn.frame : NULL;
   PROTECT(self);
   if (setjmp(a.back)) {

@@ -29,11 +29,12 @@ SEXP ffi_values_typed(SEXP values, SEXP types, SEXP empty) {
   out = PROTECT(Rf_allocVector(TYPEOF(empty), n));
   for (R_xlen_t i = 0; i < n; i++) {
     SEXP v = VECTOR_ELT(values, i);
-    if (Rf_xlength(v) != 1 || (TYPEOF(v) != fits && !is_among(TYPEOF(v), types))) {
+    SEXPTYPE type = (SEXPTYPE)TYPEOF(v);
+    if (Rf_xlength(v) != 1 || (type != fits && !is_among(type, types))) {
       UNPROTECT(1);
       return R_NilValue;
     }
-    fits = TYPEOF(v);
+    fits = type;
     put(out, i, v);
   }
   UNPROTECT(1);
