@@ -16,7 +16,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes deps-site build install demo test lint format test-c test-fuzz test-tools fuzz chaos test-r check bench report readme test-adapters test-portable test-newer-r test-windows test-architectures doc site clean
+.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes deps-site build install demo test lint format test-c test-fuzz test-tools fuzz chaos test-r check bench report readme test-adapters test-portable test-newer-r check-newer-r test-windows test-architectures test-checkers doc site clean
 .NOTPARALLEL:
 
 help:
@@ -36,8 +36,10 @@ help:
 	@echo "make test-adapters other packages' own test suites, with their default and with clutch (T='foreach furrr')"
 	@echo "make test-portable the tests on a build that uses nothing of Linux's own, as on macOS and the BSDs"
 	@echo "make test-newer-r  the tests on R 4.5 and 4.6 in Debian folders made by debootstrap (root)"
+	@echo "make check-newer-r R CMD check --as-cran on these"
 	@echo "make test-windows  C tests built by mingw-w64, under wine, and the library for Windows (installs them: root, Debian)"
 	@echo "make test-architectures  the C tests with 32 bits, the other byte order, musl and clang (root, Debian)"
+	@echo "make test-checkers sanitizers in R, valgrind, gctorture, link-time optimization, more warnings: an hour (CHECKERS='lto asan')"
 	@echo "make site          the site: reference, articles, measurements, news; open docs/index.html"
 	@echo "make doc           help pages and NAMESPACE from the comments (needs roxygen2)"
 	@echo "make clean         removes what was built"
@@ -186,6 +188,10 @@ test-portable-brief: deps
 test-newer-r:
 	@tools/newer-r.sh $(if $(FILTER),'$(value FILTER)')
 
+# R CMD check --as-cran there, as of 'make check BRIEF=1'
+check-newer-r:
+	@tools/newer-r.sh --check
+
 # Not part of 'make test': to install mingw-w64 and wine takes minutes and 1.2 GB.
 test-windows:
 	@tools/test-windows.sh
@@ -193,6 +199,10 @@ test-windows:
 # Not part of 'make test' either, for the same reason. T=frame as for test-c.
 test-architectures:
 	@T="$(T)" tools/test-architectures.sh
+
+# Nor is this: it takes long. CHECKERS='lto valgrind' for some of it, FILTER for other test files than those of the sanitizers.
+test-checkers: deps-newer
+	@$(if $(FILTER),FILTER='$(value FILTER)') tools/test-checkers.sh $(CHECKERS)
 
 doc:
 	@$(RSCRIPT) -e 'if (!nzchar(system.file(package = "roxygen2"))) stop("make doc needs the R package roxygen2", call. = FALSE)' \

@@ -165,7 +165,7 @@ label_flame <- function(boxes, wide, cex) {
                  cex = cex)
 }
 
-# What the device has no letters for is dots. R does this itself, with a warning or an error.
+# Letters that the device does not have are dots. R does this itself, with a warning or an error.
 drawable <- function(names) {
   is_drawable <- function(name) {
     tryCatch(

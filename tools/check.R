@@ -27,13 +27,6 @@ known <- list(
     )
   ),
   c(
-    "Registration problems",
-    paste(
-      "which routine is called is decided at run time in the node's loop; cli's thread is started",
-      "after the fork by cli's own routines, which it has no function for (see R/node-programs.R)"
-    )
-  ),
-  c(
     "installed size",
     "the compiled code has debugging symbols, as R's own settings here ask for: 0.8 MB without"
   ),
@@ -51,6 +44,17 @@ known <- list(
       "a node tells its calls whenever R looks for interrupts; R has no other way for a package to",
       "be called then (see src/r/node/stack.c)"
     )
+  ),
+  c(
+    "PRENV",
+    paste(
+      "what a promise stands for is found without its value; R has functions for it from 4.6 on,",
+      "which are used there (see src/r/globals/search.c)"
+    )
+  ),
+  c(
+    "ptr_R_WriteConsole",
+    "a forked node has no terminal: its console is in the session (see src/r/node/console.c)"
   ),
   c(
     "R_new_custom_connection",

@@ -4,6 +4,8 @@
 #
 #   newer-r.sh [FILTER]        the tests
 #   newer-r.sh --only-make     only the folders
+#   newer-r.sh --check         'make check BRIEF=1'; logs are in .build/check-SUITE. The last line is "N passed, N failed",
+#                              with ", N skipped" where there were such
 #   newer-r.sh --run COMMAND   this in place of 'make test-r', in a copy of the checkout
 #
 # A folder is made once, by debootstrap from the mirror that apt is configured for on this
@@ -25,7 +27,8 @@ roots=${CLUTCH_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/clutch}
 packages="make r-base-dev libssl-dev r-cran-testthat r-cran-cli r-cran-survival r-cran-boot r-cran-data.table"
 only_make=0
 if [ "${1:-}" = --only-make ]; then only_make=1; shift; fi
-command=
+command='' check=0 counts=''
+if [ "${1:-}" = --check ]; then command='exec make --no-print-directory check BRIEF=1' check=1; shift; fi
 if [ "${1:-}" = --run ]; then command=$2; shift 2; fi
 filter=${1:-}
 
@@ -108,6 +111,14 @@ use_suite() {
   fi
 }
 
+# The logs of a check, and what it has counted; a check without a count has failed.
+keep_check() { # FROM TO
+  rm -rf "$2"
+  mkdir -p "$2"
+  cp "$1"/check/log.txt "$1"/check/clutch.Rcheck/*.log "$1"/check/clutch.Rcheck/tests/*.Rout* "$2" 2>/dev/null || true
+  counts+=$(cat "$1/results/check" 2>/dev/null || echo 0 1 0)$'\n'
+}
+
 if [ $only_make = 1 ]; then
   for s in $suites; do
     use_suite "$s"
@@ -131,5 +142,7 @@ for s in $suites; do
     'cd /clutch && Rscript -e "cat(R.version.string, \"\n\")" || exit 1
      if [ -n "$2" ]; then eval "$2"; else exec make --no-print-directory test-r FILTER="$1"; fi' \
     sh "$filter" "$command" || failed="$failed $s"
+  [ $check = 0 ] || keep_check "$CLUTCH_TREE/$s/.build" ".build/check-$s"
 done
+[ $check = 0 ] || awk '{ p += $1; f += $2; s += $3 } END { print p " passed, " f " failed" (s ? ", " s " skipped" : "") }' <<<"$counts"
 [ -z "$failed" ] || die "failed on:$failed"
