@@ -6,12 +6,15 @@
 #include "core/mesh/bridge.h"
 #include "core/mesh/mesh-layout.h"
 
-/* A message for which there was no room. */
+/* A message for which there was no room, or whose segments could not be made, as too many were
+ * there. */
 typedef struct late {
   struct late *next;
   int to;
   char tag[CLU_TAG_MOST + 1];
-  clu_blob *body;
+  clu_blob *body; /* NULL: it is still to be read, from byte `at` of `text` on */
+  clu_blob *text;
+  size_t at;
   clu_sending way;
 } late;
 
@@ -41,7 +44,7 @@ struct clu_bridge {
   uint64_t pass, heard;
   uint32_t told_met;
   int told_verdict;
-  int has_late;
+  int has_late, lacks; /* some are late; of some the segments could not be made */
   rank_pair
       *heavy; /* pairs of which much was sent, whose senders are to be told when it was taken */
   size_t nheavy, cap;
@@ -61,7 +64,7 @@ void bridge_send_late(clu_bridge *b);
 /* Senders on other hosts are told what was taken of their messages. */
 void bridge_say_taken(clu_bridge *b);
 /* Messages of the hub's. CLU_OK, CLU_PROTO, CLU_NOMEM. */
-int bridge_heard_message(clu_bridge *b, clu_bridge_reader *r);
+int bridge_heard_message(clu_bridge *b, clu_bridge_reader *r, clu_blob *text);
 int bridge_heard_taken(clu_bridge *b, clu_bridge_reader *r);
 /* Frees what waits. */
 void bridge_drop_late(stand_in *s);

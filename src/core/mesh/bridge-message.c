@@ -83,13 +83,16 @@ void clu_bridge_take_meeting(clu_bridge_reader *r, clu_meeting *m) {
 int clu_bridge_take_wait(clu_bridge_reader *r, int count, clu_rank_info *out) {
   int rank = clu_bridge_take_rank(r, count);
   const unsigned char *tag;
-  uint64_t n;
+  uint64_t n, wait_for;
   memset(out, 0, sizeof *out);
   out->waits = (int)clu_bridge_take(r, 1);
-  out->wait_for = (int)clu_bridge_take(r, 4) - 1;
+  wait_for = clu_bridge_take(r, 4);
   out->has_tag = (int)clu_bridge_take(r, 1);
   n = clu_bridge_take(r, 1);
-  if (n > CLU_TAG_MOST || out->waits > CLU_WAIT_MEETING || out->wait_for >= count) r->is_bad = 1;
+  if (n > CLU_TAG_MOST || out->waits > CLU_WAIT_MEETING || wait_for > (uint64_t)count)
+    r->is_bad = 1;
+  else
+    out->wait_for = (int)wait_for - 1;
   tag = clu_bridge_take_bytes(r, n);
   if (tag) memcpy(out->tag, tag, n);
   clu_bridge_take_meeting(r, &out->meeting);

@@ -95,15 +95,16 @@ static int hand_over(clu_bridge *b, int from, int to, const char *tag, clu_blob 
   return rc == CLU_AGAIN ? CLU_AGAIN : CLU_NOMEM;
 }
 
-static int wait_for_room(clu_bridge *b, int from, int to, const char *tag, clu_blob *body,
-                         const clu_sending *way) {
+/* `like`: what it is; the text is kept where its body could not be read. */
+static int keep_late(clu_bridge *b, int from, const late *like) {
   stand_in *s = &b->there[from];
-  late *x = calloc(1, sizeof *x);
+  late *x = malloc(sizeof *x);
   if (!x) return CLU_NOMEM;
-  x->to = to;
-  memcpy(x->tag, tag, strlen(tag));
-  x->body = clu_blob_ref(body);
-  x->way = *way;
+  *x = *like;
+  if (x->body)
+    clu_blob_ref(x->body);
+  else
+    clu_blob_ref(x->text);
   if (s->first)
     *s->end = x;
   else
@@ -120,7 +121,7 @@ static int is_waiting(const stand_in *s, int to) {
 }
 
 static void free_late(late *x) {
-  clu_blob_unref(x->body);
+  clu_blob_unref(x->body ? x->body : x->text);
   free(x);
 }
 
@@ -132,16 +133,66 @@ void bridge_drop_late(stand_in *s) {
   }
 }
 
+/* Makes the segments of a message anew. CLU_AGAIN: there are too many now. */
+static int read_segments(clu_bridge_reader *r, clu_blob *body, const uint64_t *sizes, int n) {
+  for (int i = 0; i < n; i++) {
+    const unsigned char *p = clu_bridge_take_bytes(r, sizes[i]);
+    clu_segment *s;
+    if (!p) return CLU_PROTO;
+    if (!(s = clu_segment_new())) return CLU_AGAIN;
+    if (clu_segment_append(s, p, (size_t)sizes[i]) != CLU_OK || clu_segment_seal(s) != CLU_OK ||
+        clu_blob_attach(body, s) < 0) {
+      clu_segment_unref(s);
+      return CLU_AGAIN;
+    }
+  }
+  return CLU_OK;
+}
+
+/* CLU_OK, and the body is the caller's; CLU_AGAIN, CLU_PROTO, CLU_NOMEM. */
+static int read_body(const clu_blob *text, size_t at, clu_blob **out) {
+  clu_bridge_reader reader = {text->data + at, text->size - at, 0}, *r = &reader;
+  uint64_t sizes[CLU_MAX_FDS], n, segments = clu_bridge_take(r, 1);
+  int rc;
+  const unsigned char *p;
+  if (segments > CLU_MAX_FDS) return CLU_PROTO;
+  for (uint64_t i = 0; i < segments; i++) sizes[i] = clu_bridge_take(r, 8);
+  n = clu_bridge_take(r, 8);
+  if (!(p = clu_bridge_take_bytes(r, n))) return CLU_PROTO;
+  if (!(*out = clu_blob_new((size_t)n))) return CLU_NOMEM;
+  rc = n && clu_blob_append(*out, p, (size_t)n) != 0 ? CLU_NOMEM : CLU_OK;
+  if (rc == CLU_OK) rc = read_segments(r, *out, sizes, (int)segments);
+  if (rc == CLU_OK) return rc;
+  clu_blob_unref(*out);
+  *out = NULL;
+  return rc;
+}
+
+/* CLU_AGAIN: its segments cannot be made now. */
+static int open_late(clu_bridge *b, late *x) {
+  int rc;
+  if (x->body) return CLU_OK;
+  rc = read_body(x->text, x->at, &x->body);
+  if (rc == CLU_OK) clu_blob_unref(x->text);
+  if (rc == CLU_AGAIN) b->lacks = 1;
+  return rc;
+}
+
+static int try_late(clu_bridge *b, int from, late *x) {
+  int rc = b->blocked[x->to] == b->pass ? CLU_AGAIN : open_late(b, x);
+  if (rc == CLU_OK) rc = hand_over(b, from, x->to, x->tag, x->body, &x->way);
+  if (rc == CLU_AGAIN) b->blocked[x->to] = b->pass;
+  return rc;
+}
+
 /* The messages of one pair keep their order. */
 static void send_late_of(clu_bridge *b, int from) {
   stand_in *s = &b->there[from];
   late **at = &s->first, *x;
   b->pass++;
   while ((x = *at)) {
-    int rc = b->blocked[x->to] == b->pass ? CLU_AGAIN
-                                          : hand_over(b, from, x->to, x->tag, x->body, &x->way);
+    int rc = try_late(b, from, x);
     if (rc == CLU_AGAIN) {
-      b->blocked[x->to] = b->pass;
       at = &x->next;
       b->has_late = 1;
       continue;
@@ -153,27 +204,18 @@ static void send_late_of(clu_bridge *b, int from) {
   s->end = at;
 }
 
-void bridge_send_late(clu_bridge *b) {
-  if (!b->has_late) return;
-  b->has_late = 0;
+/* Segments that were taken make room for others. */
+static void let_go(clu_bridge *b) {
   for (int i = 0; i < b->count; i++)
-    if (b->there[i].first) send_late_of(b, i);
+    for (int k = 0; b->there[i].m && k < b->count; k++) mesh_let_go(&b->there[i].m->peers[k]);
 }
 
-/* The segments of a message that has come, anew. */
-static int read_segments(clu_bridge_reader *r, clu_blob *body, const uint64_t *sizes, int n) {
-  for (int i = 0; i < n; i++) {
-    const unsigned char *p = clu_bridge_take_bytes(r, sizes[i]);
-    clu_segment *s;
-    if (!p) return CLU_PROTO;
-    if (!(s = clu_segment_new())) return CLU_NOMEM;
-    if (clu_segment_append(s, p, (size_t)sizes[i]) != CLU_OK || clu_segment_seal(s) != CLU_OK ||
-        clu_blob_attach(body, s) < 0) {
-      clu_segment_unref(s);
-      return CLU_NOMEM;
-    }
-  }
-  return CLU_OK;
+void bridge_send_late(clu_bridge *b) {
+  if (!b->has_late) return;
+  if (b->lacks) let_go(b);
+  b->has_late = b->lacks = 0;
+  for (int i = 0; i < b->count; i++)
+    if (b->there[i].first) send_late_of(b, i);
 }
 
 typedef struct letter {
@@ -197,34 +239,30 @@ static int read_head(clu_bridge *b, clu_bridge_reader *r, letter *x) {
   return CLU_OK;
 }
 
-static int read_body(clu_bridge_reader *r, clu_blob **out) {
-  uint64_t sizes[CLU_MAX_FDS], n, segments = clu_bridge_take(r, 1);
-  const unsigned char *p;
-  if (segments > CLU_MAX_FDS) return CLU_PROTO;
-  for (uint64_t i = 0; i < segments; i++) sizes[i] = clu_bridge_take(r, 8);
-  n = clu_bridge_take(r, 8);
-  if (!(p = clu_bridge_take_bytes(r, n))) return CLU_PROTO;
-  if (!(*out = clu_blob_new((size_t)n))) return CLU_NOMEM;
-  if (n && clu_blob_append(*out, p, (size_t)n) != 0) return CLU_NOMEM;
-  return read_segments(r, *out, sizes, (int)segments);
-}
-
-int bridge_heard_message(clu_bridge *b, clu_bridge_reader *r) {
+int bridge_heard_message(clu_bridge *b, clu_bridge_reader *r, clu_blob *text) {
   letter x;
-  clu_blob *body = NULL;
-  int rc = read_head(b, r, &x);
+  late like = {.text = text};
+  int rc = read_head(b, r, &x), is_read;
   if (rc == CLU_OK && !bridge_stand_in(b, x.from)) rc = CLU_NOMEM;
-  if (rc == CLU_OK) rc = read_body(r, &body);
+  if (rc != CLU_OK) return rc;
+  memcpy(like.tag, x.tag, sizeof like.tag);
+  like.at = text->size - r->n;
+  rc = read_body(text, like.at, &like.body);
+  is_read = rc == CLU_OK;
+  if (rc == CLU_AGAIN) rc = CLU_OK;
   for (int i = 0; rc == CLU_OK && i < x.nto; i++) {
     uint64_t to = clu_bytes_get(x.to + 4 * i, 4);
-    clu_sending way = {0};
     if (to >= (uint64_t)b->count) rc = CLU_PROTO;
     if (rc != CLU_OK || !mesh_is_here(b->all, (int)to)) continue; /* another host's */
-    rc = is_waiting(&b->there[x.from], (int)to) ? CLU_AGAIN
-                                                : hand_over(b, x.from, (int)to, x.tag, body, &way);
-    if (rc == CLU_AGAIN) rc = wait_for_room(b, x.from, (int)to, x.tag, body, &way);
+    like.to = (int)to;
+    like.way = (clu_sending){0};
+    rc = !is_read || is_waiting(&b->there[x.from], like.to)
+             ? CLU_AGAIN
+             : hand_over(b, x.from, like.to, x.tag, like.body, &like.way);
+    if (rc == CLU_AGAIN) rc = keep_late(b, x.from, &like);
   }
-  clu_blob_unref(body);
+  if (!is_read && rc == CLU_OK) b->lacks = 1;
+  clu_blob_unref(like.body);
   return rc;
 }
 

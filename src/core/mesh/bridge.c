@@ -105,10 +105,10 @@ static int heard_met(clu_bridge *b, clu_bridge_reader *r) {
   return CLU_OK;
 }
 
-static int heard(clu_bridge *b, const clu_blob *body) {
+static int heard(clu_bridge *b, clu_blob *body) {
   clu_bridge_reader r;
   switch (clu_bridge_read(&r, body)) {
-  case CLU_BRIDGE_SEND: return bridge_heard_message(b, &r);
+  case CLU_BRIDGE_SEND: return bridge_heard_message(b, &r, body);
   case CLU_BRIDGE_TAKEN: return bridge_heard_taken(b, &r);
   case CLU_BRIDGE_STATE: return heard_state(b, &r);
   case CLU_BRIDGE_VERDICT: return heard_verdict(b, &r);
@@ -118,7 +118,7 @@ static int heard(clu_bridge *b, const clu_blob *body) {
   }
 }
 
-int clu_bridge_heard(clu_bridge *b, const clu_blob *body) {
+int clu_bridge_heard(clu_bridge *b, clu_blob *body) {
   int rc = heard(b, body);
   b->heard++;
   if (rc == CLU_CANCELLED) b->told_verdict = 1;
@@ -211,6 +211,7 @@ static void look_who_waits(clu_bridge *b) {
   int is_same = sum && sum == b->suspect;
   b->suspect = sum;
   if (!is_same || (sum == b->quiet && b->heard == b->quiet_heard)) return;
+  if (b->lacks || !mesh_all_live(b->all)) return; /* messages are on their way; a death is */
   b->quiet = sum;
   b->quiet_heard = b->heard;
   clu_bridge_begin(&t, CLU_BRIDGE_QUIET);

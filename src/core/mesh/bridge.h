@@ -4,8 +4,9 @@
  * the mesh of its host and is there all ranks that are elsewhere. It takes what ranks of this host
  * send to those, and gives it to the hub, which hands it to the bridges of the hosts that it is
  * for: a message to many ranks of one host crosses once. What comes from there it sends here, in
- * the name of its sender. What finds no room in a ring waits in the bridge's memory; the sender has
- * at most CLU_PAIR_MOST bytes on their way to each rank, since bridges tell what was taken.
+ * the name of its sender. What finds no room in a ring waits in the bridge's memory, as does what
+ * has segments where too many of those are open; the sender has at most CLU_PAIR_MOST bytes on
+ * their way to each rank, since bridges tell what was taken.
  *
  * It tells the hub when a rank of this host has come, or has gone, behind all that it has sent;
  * when all of them are at a meeting; when all of them wait for ever, in which case it looks twice;
@@ -30,9 +31,10 @@ int clu_bridge_new(int count, const char *is_here, const char *folder, clu_bridg
 const char *clu_bridge_path(const clu_bridge *b);
 void clu_bridge_free(clu_bridge *b); /* accepts NULL */
 
-/* Takes a message of the hub's. CLU_OK; CLU_CANCELLED: the run is over; CLU_PROTO: it cannot be;
- * CLU_NOMEM. After these two everybody in the mesh gets the verdict that the run has ended. */
-int clu_bridge_heard(clu_bridge *b, const clu_blob *body);
+/* Takes a message of the hub's, of which it may keep a reference. CLU_OK; CLU_CANCELLED: the run is
+ * over; CLU_PROTO: it cannot be; CLU_NOMEM. After these two everybody in the mesh gets the verdict
+ * that the run has ended. */
+int clu_bridge_heard(clu_bridge *b, clu_blob *body);
 /* Does what there is to do. `is_idle`: nothing has happened for a while, so it looks whether all
  * ranks of this host wait. */
 void clu_bridge_turn(clu_bridge *b, int is_idle);

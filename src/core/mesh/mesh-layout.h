@@ -151,6 +151,9 @@ void mesh_notify_all(clu_mesh *m); /* but this one */
 int mesh_named(const clu_mesh *m, int who);
 /* Ends all waiting, if nobody has before. */
 void mesh_judge(clu_mesh *m, int verdict, int a, int b);
+/* Tells whether no process of a rank that is here has ended: the session may not have said so yet.
+ */
+int mesh_all_live(const clu_mesh *m);
 /* That rank is in this state, in which nothing more is heard of it; `how` of a dead one. */
 void mesh_has_gone(clu_mesh *m, int rank, int state, const clu_exit *how);
 

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "core/base/os-machine.h"
 #include "core/mesh/mesh-layout.h"
 
 int clu_mesh_is_ours(const clu_mesh *m) { return m->owner == clu_os_getpid(); }
@@ -59,6 +60,15 @@ void clu_mesh_died(clu_mesh *m, int rank, const clu_exit *how) {
 void mesh_judge(clu_mesh *m, int verdict, int a, int b) {
   uint64_t none = 0, whole = (uint64_t)verdict | (uint64_t)a << 16 | (uint64_t)b << 32;
   if (atomic_compare_exchange_strong(&m->head->verdict, &none, whole)) mesh_notify_all(m);
+}
+
+int mesh_all_live(const clu_mesh *m) {
+  for (int i = 0; i < m->count; i++) {
+    const mesh_rank *r = &m->ranks[i];
+    if (!mesh_is_here(m, i) || atomic_load(&r->state) != CLU_RANK_HERE) continue;
+    if (clu_os_process_state((clu_pid)atomic_load(&r->pid)) == 0) return 0;
+  }
+  return 1;
 }
 
 void clu_mesh_end(clu_mesh *m) { mesh_judge(m, CLU_CANCELLED, 0, 0); }

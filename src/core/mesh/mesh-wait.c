@@ -38,7 +38,7 @@ static void look_for_deadlock(clu_mesh *m) {
     }
     sum += atomic_load(&r->wait_count) + (uint64_t)atomic_load(&r->events);
   }
-  if (m->suspect == sum) mesh_judge(m, CLU_AGAIN, m->rank, 0);
+  if (m->suspect == sum && mesh_all_live(m)) mesh_judge(m, CLU_AGAIN, m->rank, 0);
   m->suspect = sum;
 }
 
