@@ -35,10 +35,11 @@ loop_frame <- function(calls) {
   0L
 }
 
+# Such a frame is of serve().
 is_loop <- function(call) {
   if (!identical(call[[1L]], quote(withCallingHandlers)) || length(call) < 2L) return(FALSE)
   inner <- call[[2L]]
-  is.call(inner) && length(inner) > 1L && identical(inner[[2L]], quote(loop))
+  is.call(inner) && identical(inner[[1L]], quote(`if`)) && identical(inner[[2L]], quote(forks))
 }
 
 # Both ends of a deep recursion are shown, and most of the inner one.

@@ -60,7 +60,8 @@ TEST(the_kinds_keep_their_numbers) {
   CHECK_INT_EQ(CLU_K_STACK, 38);
   CHECK_INT_EQ(CLU_K_HOLD, 39);
   CHECK_INT_EQ(CLU_K_COLLECT, 40);
-  CHECK_INT_EQ(CLU_K_DELIVER, 42);
+  CHECK_INT_EQ(CLU_K_MESH, 42);
+  CHECK_INT_EQ(CLU_K_DELIVER, 43);
 }
 
 TEST(a_header_survives_the_trip) {

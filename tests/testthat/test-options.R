@@ -184,7 +184,8 @@ test_that("every option that is read is on the help page", {
                         function(n) deparse(get(n, asNamespace("clutch")))))
   read <- unlist(regmatches(code, gregexpr("\"clutch[.][a-z_]+\"", code)))
   of_spans <- paste0("clutch.", c("failed", "cluster", "nodes", "node", "host")) # see event-otel.R
-  own <- paste0("clutch.", c("joins", "later")) # what scripts of ours tell a node that starts
+  # what scripts of ours tell a node that starts, and tests a session
+  own <- paste0("clutch.", c("joins", "later", "lacks"))
   expect_setequal(setdiff(gsub("\"", "", unique(read)), c(own, of_spans)), wanted)
 })
 

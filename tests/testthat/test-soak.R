@@ -120,7 +120,8 @@ test_that("a million tasks while nodes are killed: all right, nothing left, no m
   unlink(dir, recursive = TRUE)
   rm(cl)
   for (k in 1:2) invisible(gc())
-  expect_true(eventually(identical(count(), before)),
+  # a node of another test may have been about to end
+  expect_true(eventually(all(count() <= before)),
               info = paste(c(paste(names(before), before, count(), collapse = "; "),
                              setdiff(entries_in(folders), entries_before)), collapse = "\n"))
 })
