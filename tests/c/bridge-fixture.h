@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "core/mesh/bridge-message.h"
 #include "core/mesh/bridge.h"

@@ -343,6 +343,40 @@ TEST(a_deadlock_of_two_hosts_is_found) {
   end();
 }
 
+/* It comes when some were taken; meanwhile nobody is told of a deadlock. */
+TEST(a_message_whose_segments_cannot_be_made_waits) {
+  const unsigned need = CLU_CAN_MEMFD | CLU_CAN_PROC;
+  struct rlimit before, few;
+  clu_blob *b = text("with a segment", 14);
+  enum { MANY = 16 };
+  clu_segment *s, *others[MANY];
+  clu_sending way = {0};
+  if ((clu_os_can() & need) != need) SKIP("there are no segments here");
+  begin();
+  settle();
+  REQUIRE((s = clu_segment_new()) != NULL);
+  REQUIRE(clu_segment_append(s, "bytes", 5) == CLU_OK && clu_segment_seal(s) == CLU_OK);
+  REQUIRE(clu_blob_attach(b, s) == 0);
+  CHECK_INT_EQ(clu_mesh_send(f.rank[0], 2, "", b, &way), CLU_OK);
+  clu_bridge_turn(f.bridge[0], 0);
+  for (int i = 0; i < MANY; i++) REQUIRE((others[i] = clu_segment_new()) != NULL);
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  few = before;
+  few.rlim_cur = 4 * MANY; /* a quarter may be segments */
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  settle();
+  for (int i = 0; i < N; i++) wait_for(i, i == 2 ? 0 : 2, NULL);
+  for (int i = 0; i < 3; i++) settle_as(1);
+  CHECK_INT_EQ(clu_mesh_verdict(f.rank[2], NULL), CLU_OK);
+  CHECK_STR_EQ(get(2, 0, NULL), "again -1");
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  for (int i = 0; i < MANY; i++) clu_segment_unref(others[i]);
+  settle();
+  CHECK_STR_EQ(get(2, 0, NULL), ":with a segment 0");
+  clu_blob_unref(b);
+  end();
+}
+
 TEST(the_end_and_a_lost_host_end_all_waiting) {
   begin();
   settle();
