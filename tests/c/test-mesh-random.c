@@ -118,7 +118,8 @@ static clu_blob *new_body(uint64_t number) {
   static const size_t sizes[] = {0, 10, 100, 1000, 5000, 70000, 300000};
   size_t n = 8 + sizes[r.is_large ? 4 + dice(3) : dice(50) ? dice(4) : dice(7)];
   clu_blob *b = clu_blob_new(n);
-  clu_segment *s = dice(20) ? NULL : clu_segment_new();
+  const unsigned need = CLU_CAN_MEMFD | CLU_CAN_PROC; /* without these nobody can open them */
+  clu_segment *s = dice(20) || (clu_os_can() & need) != need ? NULL : clu_segment_new();
   REQUIRE(b);
   REQUIRE(clu_blob_append(b, NULL, n) == 0);
   memset(b->data, (int)(number & 255), n);
