@@ -26,7 +26,7 @@ typedef struct clu_orphans {
 
 /* In a node: from now on it has this mark. */
 void clu_mark_self(uint64_t family, uint64_t node);
-/* In the last copy of a node: it has a mark of its own from now on. */
+/* In a node that is about to fork its last copy, and to end: that has a mark of its own. */
 void clu_mark_copy(void);
 void clu_mark_text(char out[CLU_MARK_DIGITS + 1], uint64_t family, uint64_t node);
 /* Kills orphans whose node is no more, with `all` also those without a mark. How many: when they

@@ -125,10 +125,7 @@ static void become_copy(clu_pid node, clu_fd listener, clu_fd out, enum copy_kin
   clu_me.seq = 0;
   clu_me.task = CLU_TASK_NONE;
   clu_stack_in_copy();
-  if (kind == LAST)
-    clu_mark_copy();
-  else if (clu_os_follow_parent(node, 1) == CLU_DEAD)
-    clu_os_end_self();
+  if (kind != LAST && clu_os_follow_parent(node, 1) == CLU_DEAD) clu_os_end_self();
   clu_os_redirect_output(out, out);
   clu_os_leave_files(listener);
   clu_os_set_title(kind == BUSY ? "clutch: copy of a busy node" : "clutch: failed element");
@@ -159,6 +156,8 @@ SEXP ffi_frozen_fork(SEXP path, SEXP output, SEXP kind) {
   rc = clu_os_open_append(CHAR(STRING_ELT(output, 0)), &out, NULL);
   if (rc == CLU_OK) {
     fflush(NULL);
+    /* before: the node may have ended, and what it has left with it, before its child runs */
+    if (what == LAST) clu_mark_copy();
     rc = clu_os_fork(&pid, NULL);
   }
   if (rc == CLU_OK && pid == 0) {
