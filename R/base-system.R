@@ -26,6 +26,13 @@ need_fork <- function(what, instead = NULL) {
   throw("unsupported", paste(c(text, instead), collapse = ": "))
 }
 
+# Windows starts a program by its whole name.
+rscript_of_session <- function() {
+  path <- file.path(R.home("bin"), "Rscript")
+  with_ending <- paste0(path, ".exe")
+  if (file.exists(with_ending)) with_ending else path
+}
+
 # A file that tells of processes or of the system, as Linux has them. Where there are none, it is
 # the name of a file that does not exist.
 proc_file <- function(...) {

@@ -7,7 +7,7 @@
 start_runner <- function(entry, by = NULL) {
   lib <- dirname(getNamespaceInfo("clutch", "path"))
   folder <- file.path(lib, "clutch", "node")
-  command <- c(program(file.path(R.home("bin"), "Rscript")), default_packages_argument(TRUE),
+  command <- c(program(rscript_of_session()), default_packages_argument(TRUE),
                file.path(folder, "runner.R"), lib, entry)
   how <- without_front_end(command, effective_env(NULL))
   behind <- match("--no-restore", how$argv)

@@ -34,7 +34,7 @@ startup_files <- function() {
 
 # A server is started with this when nothing is asked for.
 default_server_spec <- function() {
-  list(packages = character(), rscript = file.path(R.home("bin"), "Rscript"),
+  list(packages = character(), rscript = rscript_of_session(),
        rscript_args = character(), methods = TRUE, strategy = "fork_server")
 }
 

@@ -40,7 +40,7 @@ remove_unused_folders <- function() {
 # the other one was killed. A node that outlives both removes it, too.
 host_server_main <- function(settings) {
   lib <- dirname(getNamespaceInfo("clutch", "path"))
-  rscript <- c(file.path(R.home("bin"), "Rscript"), default_packages_argument(settings$methods))
+  rscript <- c(rscript_of_session(), default_packages_argument(settings$methods))
   fork_server_main(lib, idle = 1e9, packages = paste(settings$attach, collapse = ","), tmpdir = "",
                    command = rscript)
 }

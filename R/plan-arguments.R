@@ -142,13 +142,6 @@ check_options <- function(options, arguments) {
   )
 }
 
-# Windows starts a program by its whole name.
-rscript_of_session <- function() {
-  path <- file.path(R.home("bin"), "Rscript")
-  with_ending <- paste0(path, ".exe")
-  if (file.exists(with_ending)) with_ending else path
-}
-
 check_option_names <- function(given, arguments) {
   bad <- setdiff(given, known_options)
   if (!length(bad)) return()

@@ -43,10 +43,11 @@ memory_on_hosts <- function(cl) {
   ranks <- vapply(cl, function(node) node$rank, 1L)
   at <- info$host_of[ranks]
   hosts <- unique(at)
+  first <- match(hosts, at) # of each host
   names <- info$hosts[ranks]
   end <- clock() + BRIDGE_LIMIT
   left <- function() max(end - clock(), 0.01)
-  bridges <- launcher_of(info)$start(info, ranks[match(hosts, at)], left)
+  bridges <- launcher_of(info)$start(info, ranks[first], left)
   hub <- NULL
   ok <- FALSE
   close <- function() {
@@ -56,7 +57,7 @@ memory_on_hosts <- function(cl) {
   on.exit(if (!ok) close())
   hub <- .Call(ffi_hub_new, match(at, hosts), bridges)
   for (k in seq_along(hosts)) tell_handle(bridges[[k]], be_bridge, list(at == hosts[[k]]))
-  paths <- paths_there(hub, names[match(hosts, at)], end)
+  paths <- paths_there(hub, names[first], end)
   ok <- TRUE
   list(
     paths = paths[match(at, hosts)],
@@ -65,7 +66,7 @@ memory_on_hosts <- function(cl) {
     end = function() .Call(ffi_hub_end, hub),
     keep = function() seq_along(cl),
     lost = function() {
-      lost <- names[match(hosts, at)][.Call(ffi_hub_lost, hub)]
+      lost <- names[first][.Call(ffi_hub_lost, hub)]
       sprintf("the process that passes messages on host %s has ended", lost)
     },
     close = close

@@ -104,7 +104,7 @@ without_front_end <- function(command, env, is_node = FALSE) {
   packages <- "^--default-packages="
   # an option of the user's may be one for the script
   is_plain <- length(command) > 2L && grepl(packages, command[[2L]]) && !grepl("^-", command[[3L]])
-  is_rscript <- identical(command[[1L]], file.path(R.home("bin"), "Rscript"))
+  is_rscript <- identical(command[[1L]], rscript_of_session())
   if (!is_plain || !is_rscript) return(as_they_are)
   program <- file.path(R.home(), "bin", "exec", "R")
   if (!has_been_through_front_end(env) || file.access(program, 1L) != 0L) return(as_they_are)

@@ -14,6 +14,7 @@
 #ifndef SIMULATED_NODES_H
 #define SIMULATED_NODES_H
 
+#include "dice.h"
 #include "test.h"
 
 #include "core/base/slab.h"
@@ -25,14 +26,7 @@
 
 /* ---- dice, a clock, what has to hold ---- */
 
-static uint64_t sim_seed, sim_now, dice_state;
-
-static uint64_t dice(uint64_t n) { /* xorshift64* (Vigna 2016) */
-  dice_state ^= dice_state >> 12;
-  dice_state ^= dice_state << 25;
-  dice_state ^= dice_state >> 27;
-  return (dice_state * 2685821657736338717ull >> 11) % n;
-}
+static uint64_t sim_seed, sim_now;
 static int once_in(uint64_t n) { return dice(n) == 0; }
 
 static void say_seed(void) { test_say("  CLUTCH_SEED=%llu\n", (unsigned long long)sim_seed); }

@@ -1,5 +1,6 @@
 /* These tests are of what hosts have to hand out: single decisions, and random schedules in which
  * no part of a unit is given twice. */
+#include "dice.h"
 #include "test.h"
 
 #include "core/sched/ledger.h"
@@ -160,14 +161,6 @@ TEST(hosts_have_their_own) {
 }
 
 /* ---- random schedules ---- */
-
-static uint64_t dice_state = 4711;
-static uint64_t dice(uint64_t n) { /* xorshift64* (Vigna 2016) */
-  dice_state ^= dice_state >> 12;
-  dice_state ^= dice_state << 25;
-  dice_state ^= dice_state >> 27;
-  return (dice_state * 2685821657736338717ull >> 11) % n;
-}
 
 enum { TASKS = 40, GPUS = 5, LICENCES = 70, CORES = 16 };
 

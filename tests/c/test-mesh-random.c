@@ -6,6 +6,7 @@
  * Each message arrives once, in the order of its pair, and also from a part that has gone since.
  * Nobody is taken for gone who is there. A deadlock is found, and only where there is one.
  */
+#include "dice.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -14,14 +15,6 @@
 
 #include "core/mesh/bridge-layout.h"
 #include "core/mesh/hub.h"
-
-static uint64_t dice_state;
-static uint64_t dice(uint64_t n) { /* xorshift64* (Vigna 2016) */
-  dice_state ^= dice_state >> 12;
-  dice_state ^= dice_state << 25;
-  dice_state ^= dice_state >> 27;
-  return (dice_state * 2685821657736338717ull >> 11) % n;
-}
 
 enum { MOST = 6, HOSTS = 3, UNDERWAY = 512, MEETINGS = 6, NUMBERS = 40 };
 

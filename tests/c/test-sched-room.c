@@ -1,5 +1,6 @@
 /* These tests are of who may go on where memory is short: single decisions, and simulated nodes
  * whose tasks fill memory and end. */
+#include "dice.h"
 #include "test.h"
 
 #include "core/sched/sched-room.h"
@@ -205,14 +206,6 @@ typedef struct sim {
   int64_t limit, others, least;
 } sim;
 
-static uint64_t state;
-static uint64_t dice(uint64_t n) {
-  state ^= state >> 12;
-  state ^= state << 25;
-  state ^= state >> 27;
-  return (state * 2685821657736338717ull >> 11) % n;
-}
-
 static int64_t left(const sim *s) {
   int64_t used = s->others;
   for (int k = 0; k < s->n; k++) used += s->has[k];
@@ -303,7 +296,7 @@ TEST(tasks_of_any_size_all_end_and_memory_is_never_used_up) {
   sim s;
   long ended = 0;
   for (int k = 1; k <= 200; k++) {
-    state = 2 * (uint64_t)k + 1;
+    dice_state = 2 * (uint64_t)k + 1;
     CHECK(run(&s, 16, 100, 1700 * MB, mixed));
     CHECK(s.least > 0 && s.refused == 0);
     ended += s.ended;
@@ -313,7 +306,7 @@ TEST(tasks_of_any_size_all_end_and_memory_is_never_used_up) {
 
 TEST(what_cannot_fit_is_refused_and_the_others_end) {
   sim s;
-  state = 7;
+  dice_state = 7;
   CHECK(run(&s, 8, 100, 1000 * MB, too_large));
   CHECK(s.refused > 0 && s.refused < 30);
 }

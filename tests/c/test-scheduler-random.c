@@ -1,20 +1,13 @@
 /* The scheduler under random schedules of work, deaths, new nodes, delays, interrupts that are
  * ignored, and cancels, in virtual time. A failure prints the seed that repeats it (CLUTCH_SEED).
  */
+#include "dice.h"
 #include "test.h"
 
 #include "core/base/err.h"
 #include "core/sched/scheduler.h"
 
 static uint64_t now_ns;
-
-static uint64_t dice_state;
-static uint64_t dice(uint64_t n) { /* xorshift64* (Vigna 2016) */
-  dice_state ^= dice_state >> 12;
-  dice_state ^= dice_state << 25;
-  dice_state ^= dice_state >> 27;
-  return (dice_state * 2685821657736338717ull >> 11) % n;
-}
 
 enum { JOBS = 40, QUEUE = 4096 };
 

@@ -202,41 +202,20 @@ test_that("at the prompt: lines, stepping, Ctrl-C, Q", {
   allow_browser()
   linux_only()
   outside_checks_only()
-  skip_if_not(nzchar(Sys.which("tmux")), "needs tmux")
-  term <- start_terminal()
-  on.exit({
-    term$close()
-    for (p in processes_of(term)) tools::pskill(p, 9L)
-  }, add = TRUE)
-  last <- function(pattern) ends_with(term, pattern)
-  at_r <- "^> ?$"
-  at_browser <- "^Browse\\[[12]\\]> ?$"
-  types <- function(line, then) {
-    term$type(line)
-    expect_true(last(then), info = paste(c(line, term$screen()), collapse = "\n"))
-  }
-  expect_true(last(at_r))
+  term <- browser_terminal()
+  types <- term$types
   types("library(clutch); cl <- make_cluster(2); f <- function(x) { if (x == 2) browser(); x * 2 }",
-        at_r)
-  types("unlist(cluster_map(cl, 1:4, f))", at_browser)
-  types("x + 40", at_browser)
+        AT_R)
+  types("unlist(cluster_map(cl, 1:4, f))", AT_BROWSER)
+  types("x + 40", AT_BROWSER)
   term$interrupt()
-  expect_true(last(at_browser))
-  types("x <- 100", at_browser)
-  types("c", at_r)
-  types("g <- function(n) { a <- n + 1; a * 10 }; debug(g); h <- function(i) g(i)", at_r)
-  types("cluster_map_dbl(cl, 5, h)", at_browser)
-  types("n", at_browser)
-  types("n", at_browser)
-  types("a <- 7", at_browser)
-  types("c", at_r)
-  types("cluster_map_dbl(cl, 1:2, h)", at_browser)
-  types("Q", at_r)
-  types("undebug(g); cluster_map_dbl(cl, 3:4, h)", at_r)
-  screen <- term$screen()
-  for (line in c("^Called from: FUN\\(.x\\)", "^\\[1\\] 42", "^\\[1\\]   2 200   6   8",
-                 "^debugging in: g\\(i\\)", "^\\[1\\] 70", "^\\[1\\] 40 50"))
-    expect_true(any(grepl(line, screen)), info = paste(c(line, screen), collapse = "\n"))
+  expect_true(ends_with(term, AT_BROWSER))
+  types("x <- 100", AT_BROWSER)
+  types("c", AT_R)
+  debugs_at_prompt(term)
+  types("undebug(g); cluster_map_dbl(cl, 3:4, h)", AT_R)
+  term$shows(c("^Called from: FUN\\(.x\\)", "^\\[1\\] 42", "^\\[1\\]   2 200   6   8",
+               "^debugging in: g\\(i\\)", "^\\[1\\] 70", "^\\[1\\] 40 50"))
   term$type("q('no')")
   expect_true(ends(term))
   expect_identical(list.files(term$tmp), character())

@@ -128,51 +128,31 @@ test_that("a cut while the prompt is open delays the line, or ends the element",
 
 test_that("at the prompt: lines, stepping, Ctrl-C, Q, for another host", {
   linux_only()
-  skip_if_not(nzchar(Sys.which("tmux")), "needs tmux")
   allow_browser()
   there <- hosts_or_skip("alpha")
   on.exit(stop_hosts(there), add = TRUE)
-  term <- start_terminal()
-  on.exit({
-    term$close()
-    for (p in processes_of(term)) tools::pskill(p, 9L)
-  }, add = TRUE, after = FALSE)
-  at_r <- "^> ?$"
-  at_browser <- "^Browse\\[[12]\\]> ?$"
-  types <- function(line, then) {
-    term$type(line)
-    expect_true(ends_with(term, then), info = paste(c(line, term$screen()), collapse = "\n"))
-  }
-  expect_true(ends_with(term, at_r))
-  types(sprintf("library(clutch); s <- c('ssh', '-F', '%s')", there$config), at_r)
-  types("cl <- make_cluster(hosts('alpha', 2, ssh = s))", at_r)
-  types("f <- function(x) { if (x == 2) browser(); x * 2 }", at_r)
-  types("unlist(cluster_map(cl, 1:4, f))", at_browser)
-  types("x + 40", at_browser)
+  term <- browser_terminal()
+  types <- term$types
+  types(sprintf("library(clutch); s <- c('ssh', '-F', '%s')", there$config), AT_R)
+  types("cl <- make_cluster(hosts('alpha', 2, ssh = s))", AT_R)
+  types("f <- function(x) { if (x == 2) browser(); x * 2 }", AT_R)
+  types("unlist(cluster_map(cl, 1:4, f))", AT_BROWSER)
+  types("x + 40", AT_BROWSER)
   term$interrupt()
-  expect_true(ends_with(term, at_browser))
-  types("c(h = Sys.info()[['nodename']])", at_browser)
-  types("x <- 100", at_browser)
-  types("c", at_r)
-  types("g <- function(n) { a <- n + 1; a * 10 }; debug(g); h <- function(i) g(i)", at_r)
-  types("cluster_map_dbl(cl, 5, h)", at_browser)
-  types("n", at_browser)
-  types("n", at_browser)
-  types("a <- 7", at_browser)
-  types("c", at_r)
-  types("cluster_map_dbl(cl, 1:2, h)", at_browser)
-  types("Q", at_r)
-  types("cluster_map_dbl(cl, 1:2, h)", at_browser)
+  expect_true(ends_with(term, AT_BROWSER))
+  types("c(h = Sys.info()[['nodename']])", AT_BROWSER)
+  types("x <- 100", AT_BROWSER)
+  types("c", AT_R)
+  debugs_at_prompt(term)
+  types("cluster_map_dbl(cl, 1:2, h)", AT_BROWSER)
   term$type("repeat NULL") # Ctrl-C ends the map
   Sys.sleep(0.5)
   term$interrupt()
-  expect_true(ends_with(term, at_r))
-  types("undebug(g); cluster_map_dbl(cl, 3:4, h)", at_r)
-  screen <- term$screen()
-  for (line in c("^Called from: FUN\\(.x\\)", "^\\[1\\] 42", "^ +h *$", "^\"alpha\"",
-                 "^\\[1\\]   2 200   6   8", "^debugging in: g\\(i\\)", "^\\[1\\] 70",
-                 "^\\[1\\] 40 50"))
-    expect_true(any(grepl(line, screen)), info = paste(c(line, screen), collapse = "\n"))
+  expect_true(ends_with(term, AT_R))
+  types("undebug(g); cluster_map_dbl(cl, 3:4, h)", AT_R)
+  term$shows(c("^Called from: FUN\\(.x\\)", "^\\[1\\] 42", "^ +h *$", "^\"alpha\"",
+               "^\\[1\\]   2 200   6   8", "^debugging in: g\\(i\\)", "^\\[1\\] 70",
+               "^\\[1\\] 40 50"))
   term$type("q('no')")
   expect_true(ends(term))
   expect_identical(list.files(term$tmp), character())

@@ -134,7 +134,7 @@ static void say_meeting(clu_bridge *b) {
   clu_rank_info is;
   void *own, *result;
   int rank = 0;
-  size_t n;
+  uint64_t n;
   if (met == b->told_met) return;
   b->told_met = met;
   while (!mesh_is_here(b->all, rank)) rank++;
@@ -142,12 +142,11 @@ static void say_meeting(clu_bridge *b) {
   clu_bridge_begin(&t, CLU_BRIDGE_MEET);
   clu_bridge_number(&t, (uint64_t)rank, 4);
   clu_bridge_meeting(&t, &is.meeting);
-  n = is.meeting.kind >= CLU_MEET_RESULT ? (size_t)is.meeting.n : 0;
-  if (n > 0 && n <= CLU_REDUCE_BYTES) {
-    n *= clu_reduce_width((int)is.meeting.type);
-    if (n > CLU_REDUCE_BYTES) n = CLU_REDUCE_BYTES;
-    if (clu_mesh_reduce_room(b->there[b->lead].m, n, &own, &result, NULL) == CLU_OK)
-      clu_bridge_bytes(&t, result, n);
+  n = clu_meeting_bytes(&is.meeting);
+  if (n > 0) {
+    if (n <= CLU_REDUCE_BYTES &&
+        clu_mesh_reduce_room(b->there[b->lead].m, (size_t)n, &own, &result, NULL) == CLU_OK)
+      clu_bridge_bytes(&t, result, (size_t)n);
     else
       bridge_fail(b);
   }
@@ -189,24 +188,8 @@ static void follow_states(clu_bridge *b) {
   for (int i = 0; i < b->count; i++) follow_state(b, i);
 }
 
-/* Looks who waits, as look_for_deadlock() does: 0, or a number that is another when one of them has
- * gone on. */
-static uint64_t waiting_here(const clu_bridge *b) {
-  uint64_t sum = 1;
-  for (int i = 0; i < b->count; i++) {
-    mesh_rank *r = &b->all->ranks[i];
-    uint32_t waits = atomic_load(&r->waits);
-    if (!mesh_is_here(b->all, i) || atomic_load(&r->state) > CLU_RANK_HERE) continue;
-    if (atomic_load(&r->state) == CLU_RANK_ABSENT || waits == CLU_WAIT_NONE ||
-        waits == CLU_WAIT_FOR_TIME || atomic_load(&r->events) != atomic_load(&r->events_seen))
-      return 0;
-    sum += atomic_load(&r->wait_count) + (uint64_t)atomic_load(&r->events);
-  }
-  return sum;
-}
-
 static void look_who_waits(clu_bridge *b) {
-  uint64_t sum = waiting_here(b);
+  uint64_t sum = mesh_all_wait(b->all);
   clu_bridge_text t;
   int is_same = sum && sum == b->suspect;
   b->suspect = sum;

@@ -184,13 +184,6 @@ static void say_mismatch(clu_hub *h, int a, int b) {
   judge(h, -1, &t);
 }
 
-/* The bytes that a host's ranks have together; 0 where it is no reduction. */
-static size_t part_bytes(const at_host *x) {
-  const clu_meeting *m = &x->meeting;
-  if (m->kind < CLU_MEET_RESULT || m->n > CLU_REDUCE_BYTES) return 0;
-  return (size_t)m->n * clu_reduce_width((int)m->type);
-}
-
 /* Reduces what all hosts have. The copies are aligned as numbers are. */
 static unsigned char *reduce_all(clu_hub *h, size_t n, int *overflow) {
   unsigned char *sum = malloc(n), *next = malloc(n);
@@ -209,7 +202,7 @@ static unsigned char *reduce_all(clu_hub *h, size_t n, int *overflow) {
 }
 
 static void say_met(clu_hub *h, const at_host *any) {
-  size_t n = part_bytes(any);
+  size_t n = (size_t)clu_meeting_bytes(&any->meeting);
   int overflow = 0;
   unsigned char *result = n ? reduce_all(h, n, &overflow) : NULL;
   clu_bridge_text t;
@@ -231,9 +224,11 @@ static void say_met(clu_hub *h, const at_host *any) {
 static int heard_meeting(clu_hub *h, int host, clu_bridge_reader *r, clu_blob *body) {
   at_host *x = &h->at[host];
   int first = -1;
+  uint64_t bytes;
   x->met_rank = clu_bridge_take_rank(r, h->count);
   clu_bridge_take_meeting(r, &x->meeting);
-  if (r->is_bad || x->has_met || r->n != part_bytes(x)) return CLU_PROTO;
+  bytes = clu_meeting_bytes(&x->meeting);
+  if (r->is_bad || x->has_met || bytes > CLU_REDUCE_BYTES || r->n != bytes) return CLU_PROTO;
   x->has_met = 1;
   if (r->n) {
     x->part = clu_blob_ref(body);

@@ -157,6 +157,11 @@ int mesh_all_live(const clu_mesh *m);
 /* That rank is in this state, in which nothing more is heard of it; `how` of a dead one. */
 void mesh_has_gone(clu_mesh *m, int rank, int state, const clu_exit *how);
 
+/* mesh-wait.c. Tells whether all ranks of this host that have not gone wait for ever, and have
+ * looked at all that was sent to them: 0, or a number that is another when one of them has gone on.
+ */
+uint64_t mesh_all_wait(const clu_mesh *m);
+
 /* mesh-meet.c. All ranks of all hosts have met. */
 void mesh_has_met_all(clu_mesh *m);
 

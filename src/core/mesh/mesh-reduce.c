@@ -67,6 +67,11 @@ static int of_ints(int op, int a, int b, int *overflow) {
 
 size_t clu_reduce_width(int type) { return width(type); }
 
+uint64_t clu_meeting_bytes(const clu_meeting *m) {
+  if (m->kind < CLU_MEET_RESULT) return 0;
+  return m->n > CLU_REDUCE_BYTES ? m->n : m->n * width((int)m->type);
+}
+
 void clu_reduce_into(int op, int type, void *a, const void *b, size_t n, int *overflow) {
   if (type == CLU_REDUCE_DOUBLE)
     reduce_doubles(op, a, b, n);

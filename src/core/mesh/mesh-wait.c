@@ -21,24 +21,29 @@ void clu_mesh_waits(clu_mesh *m, int what, int who, const char *tag) {
   atomic_store(&r->waits, (uint32_t)what);
 }
 
-/* Everybody waits, for ever, and has looked at all that was sent to it; the lowest rank that is
- * here looks for that. What ranks are at is not read at one time, so it has to be the same twice.
- */
-static void look_for_deadlock(clu_mesh *m) {
+uint64_t mesh_all_wait(const clu_mesh *m) {
   uint64_t sum = 1;
   for (int i = 0; i < m->count; i++) {
-    mesh_rank *r = &m->ranks[i];
+    const mesh_rank *r = &m->ranks[i];
     uint32_t state = atomic_load(&r->state), waits = atomic_load(&r->waits);
-    if (state > CLU_RANK_HERE) continue;
-    if (i < m->rank) return;
+    if (!mesh_is_here(m, i) || state > CLU_RANK_HERE) continue;
     if (state == CLU_RANK_ABSENT || waits == CLU_WAIT_NONE || waits == CLU_WAIT_FOR_TIME ||
-        atomic_load(&r->events) != atomic_load(&r->events_seen)) {
-      m->suspect = 0;
-      return;
-    }
+        atomic_load(&r->events) != atomic_load(&r->events_seen))
+      return 0;
     sum += atomic_load(&r->wait_count) + (uint64_t)atomic_load(&r->events);
   }
-  if (m->suspect == sum && mesh_all_live(m)) mesh_judge(m, CLU_AGAIN, m->rank, 0);
+  return sum;
+}
+
+/* The lowest rank that is here looks for a deadlock, where no rank is left elsewhere. What ranks
+ * are at is not read at one time, so it has to be the same twice. */
+static void look_for_deadlock(clu_mesh *m) {
+  uint64_t sum;
+  for (int i = 0; i < m->count; i++)
+    if (atomic_load(&m->ranks[i].state) <= CLU_RANK_HERE && (i < m->rank || !mesh_is_here(m, i)))
+      return;
+  sum = mesh_all_wait(m);
+  if (sum && m->suspect == sum && mesh_all_live(m)) mesh_judge(m, CLU_AGAIN, m->rank, 0);
   m->suspect = sum;
 }
 

@@ -246,5 +246,8 @@ void clu_reduce_into(int op, int type, void *a, const void *b, size_t n, int *ov
 size_t clu_reduce_width(int type); /* bytes of an element */
 /* The kind of the second meeting of a reduction is that of the first and this. */
 #define CLU_MEET_RESULT 256u
+/* Bytes that the ranks of a host have together at such a meeting, more than CLU_REDUCE_BYTES where
+ * that cannot be; 0: it is none. */
+uint64_t clu_meeting_bytes(const clu_meeting *m);
 
 #endif

@@ -42,13 +42,12 @@ static void send_to_all(clu_mesh *m, const int *to, int n, const char *tag) {
 
 static void send_to(clu_mesh *m, int to, const char *tag) { send_to_all(m, &to, 1, tag); }
 
-/* To those of them that are on other hosts: the value crosses to each host once. */
-static void send_away(clu_mesh *m, SEXP to, const char *tag) {
-  R_xlen_t n = Rf_xlength(to);
-  int *away = (int *)R_alloc((size_t)n, sizeof *away), some = 0;
-  for (R_xlen_t i = 0; i < n; i++)
-    if (!clu_mesh_is_here(m, INTEGER(to)[i] - 1)) away[some++] = INTEGER(to)[i] - 1;
-  if (some) send_to_all(m, away, some, tag);
+/* To the `most` of them that are on other hosts: the value crosses to each host once. */
+static void send_away(clu_mesh *m, SEXP to, size_t most, const char *tag) {
+  int *away = (int *)R_alloc(most, sizeof *away), n = 0;
+  for (R_xlen_t i = 0; i < Rf_xlength(to); i++)
+    if (!clu_mesh_is_here(m, INTEGER(to)[i] - 1)) away[n++] = INTEGER(to)[i] - 1;
+  send_to_all(m, away, n, tag);
 }
 
 static int is_open(const clu_blob *b) {
@@ -76,11 +75,15 @@ SEXP ffi_mesh_send(SEXP to, SEXP value, SEXP tag) {
   R_xlen_t n = Rf_xlength(to);
   const char *t = tag_of(tag);
   int verdict = clu_mesh_verdict(m, NULL);
+  size_t away = 0;
   if (verdict != CLU_OK) clu_part_stop(verdict, -1);
   clu_message_serialize(&clu_part.sending, 0, value, n);
   for (R_xlen_t i = 0; i < n; i++)
-    if (clu_mesh_is_here(m, INTEGER(to)[i] - 1)) send_to(m, INTEGER(to)[i] - 1, t);
-  send_away(m, to, t);
+    if (clu_mesh_is_here(m, INTEGER(to)[i] - 1))
+      send_to(m, INTEGER(to)[i] - 1, t);
+    else
+      away++;
+  if (away > 0) send_away(m, to, away, t);
   clu_blob_unref(clu_part.sending);
   clu_part.sending = NULL;
   return R_NilValue;

@@ -54,7 +54,8 @@ static void watch_word(void *data) {
 static void say(void *to, clu_blob *body) {
   int rc = clu_chan_send(&clu_me.chan, CLU_K_MESH, 0, body, CLU_NO_FD);
   (void)to;
-  while (rc == CLU_OK && (rc = clu_chan_flush(&clu_me.chan)) == CLU_AGAIN) rc = CLU_OK;
+  if (rc == CLU_OK) rc = clu_chan_flush(&clu_me.chan);
+  while (rc == CLU_AGAIN) rc = clu_chan_flush(&clu_me.chan);
   if (rc != CLU_OK) self.ended = 1;
 }
 
