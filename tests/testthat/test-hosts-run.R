@@ -131,7 +131,7 @@ test_that("a bridge that is killed ends the run, with an error that says so", {
   needs("memfd") # else it is not found by the memory of the run
   cl <- run_cluster()
   e <- failure_of(cluster_run(cl, function(rank) {
-    # the memory of the run is the bridge's
+    node_barrier() # all have that memory, which is the bridge's
     is_part <- function(frame) all(vapply(c("path", "count"), exists, NA, frame, inherits = FALSE))
     bridge <- as.integer(sub("^/proc/([0-9]+)/.*", "\\1", Find(is_part, sys.frames())$path))
     if (rank == 4) tools::pskill(bridge, 9L)
