@@ -29,6 +29,7 @@ start_script <- function(lines = NULL, program = file.path(R.home("bin"), "Rscri
   values <- sprintf("%s <- %s", names(values), vapply(values, deparse1, "", collapse = "\n"))
   file <- tempfile(fileext = ".R")
   out <- tempfile(fileext = ".out")
+  file.create(out) # the shell opens it in the background, maybe after it has said the process
   writeLines(c("library(clutch)", lines, values, fixture_lines(fixture)), file)
   pidfile <- tempfile()
   tmp <- tempfile("session-") # a killed session leaves its temporary folder: here
