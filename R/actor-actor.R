@@ -20,12 +20,14 @@
 #'   relayed to the caller. What is printed is not shown.
 #' @section Where it lives: Each actor has a node of its own, beside those of `cl`, with what `cl`
 #'   was made with: packages, `preload`, variables, [cluster_setup()] and [cluster_export()] so far.
-#'   So a busy actor delays no map, and a map delays no actor. It needs the nodes of `cl` on this
-#'   machine.
+#'   So a busy actor delays no map, and a map delays no actor. It is on this machine, also where
+#'   nodes of `cl` are on other hosts.
 #'
-#'   An actor travels to tasks as any variable does, and to processes of this machine that these
-#'   start. It exists as long as the object in the process that has made it, and that process; it
-#'   ends with [stop_cluster()] of `cl`, too.
+#'   An actor travels to tasks as any variable does, and to processes that these start on their
+#'   machine. Tasks on hosts of [hosts()], [slurm()] or [hosts_command()] call it over the session's
+#'   connection with their host, see [cluster_lock()], *Where it works*. It exists as long as the
+#'   object in the process that has made it, and that process; it ends with [stop_cluster()] of
+#'   `cl`, too.
 #' @section Deaths: When its process dies, the call at work fails. With `restart = "never"`, so do
 #'   all others. With `"always"` a new process calls `f` again, and calls that had not begun are
 #'   done by it; casts that had not begun are lost. After more than `restarts` deaths within
@@ -70,9 +72,11 @@
 #'   * `clutch_actor_died`: the actor's process has died, with this call at work or before. Fields
 #'     `how`, `pid`, and `begun`: whether the call was at work.
 #'   * `clutch_actor_stopped`: the actor was stopped.
+#'   * `clutch_state_gone`: on another host: the machine where the actor is cannot be asked.
 #'   * `clutch_timeout`: there was no answer within the time.
 #'   * `clutch_deadlock`: the actor waits for the caller, directly or by others.
-#'   * `clutch_argument`: there is no such method, or nodes of `cl` are on other machines.
+#'   * `clutch_argument`: there is no such method, or nodes of `cl` are on other machines,
+#'     without a connection for this.
 #'
 #'   `cluster_actor()` raises the error of `f` as [collect()] does that of a task.
 #' @references The behaviour `gen_server` and the restart strategies of Erlang/OTP,
@@ -102,9 +106,7 @@ cluster_actor <- function(cl, f, args = list(), restart = c("never", "always"), 
   check_number(period, "`period`", 0, "a number of seconds, 0 or more")
   if (!is.list(args)) has_to_be("`args`", "a list of arguments")
   if (!is.null(.journal)) .journal <- check_actor_journal(.journal)
-  if (!is_all_here(cl)) {
-    throw("argument", "an actor is for the nodes of this machine, and `cl` has others")
-  }
+  open_forwarders(cl, "actor")
   env <- parent.frame()
   code <- as.call(list(substitute(f), quote(...)))
   fun <- function_to_call(f, env)
@@ -151,6 +153,7 @@ new_actor <- function(label, may_restart) {
   x$name <- .Call(ffi_actor_new, tempdir(), may_restart)
   x$label <- label
   x$pid <- Sys.getpid()
+  x$host <- Sys.info()[["nodename"]]
   record <- new.env(parent = emptyenv())
   record$name <- x$name
   record$label <- label
@@ -196,7 +199,7 @@ belongs_to <- function(record, t) {
   record$of <- t
   assign(record$name, record, t$actors)
   .Call(ffi_view_actor, t$info$view, record$number, record$name, record$label)
-  t$at_stop <- end_actors_of
+  t$at_stop$actors <- end_actors_of
 }
 
 end_actors_of <- function(t) for (record in as.list(t$actors)) end_actor(record)
@@ -323,8 +326,12 @@ cluster_actors <- function(cl) {
   )
 }
 
+# Tells whether it is on another host, which can be asked.
+is_actor_there <- function(actor) !.Call(ffi_actor_is_here, actor) && is_forwarded(actor)
+
 #' @export
 format.clutch_actor <- function(x, ...) {
+  if (is_actor_there(x)) return(ask_forwarded("format.clutch_actor", x))
   is <- tryCatch(.Call(ffi_actor_info, x), clutch_actor_died = function(e) NULL)
   if (is.null(is)) return(sprintf("clutch actor %s that is gone", x$label))
   state <- ACTOR_STATES[[is$state + 1L]]

@@ -5,6 +5,9 @@
 actor_call <- function(actor, method, ..., .timeout = Inf) {
   check_method(method)
   if (!missing(.timeout)) check_timeout(.timeout)
+  if (is_actor_there(actor)) {
+    return(ask_forwarded("actor_call", actor, method, ..., .timeout = .timeout))
+  }
   call <- .Call(ffi_actor_ask, actor, list(method, list(...)), "c")
   on.exit(.Call(ffi_actor_drop, call))
   # nearly always there is an answer at once, and nothing else to do meanwhile
@@ -20,6 +23,7 @@ actor_call <- function(actor, method, ..., .timeout = Inf) {
 #' @export
 actor_cast <- function(actor, method, ...) {
   check_method(method)
+  if (is_actor_there(actor)) return(ask_forwarded("actor_cast", actor, method, ...))
   call <- .Call(ffi_actor_ask, actor, list(method, list(...)), "t")
   on.exit(.Call(ffi_actor_drop, call))
   answer <- .Call(ffi_actor_await, call, ACTOR_PAUSE)
@@ -32,6 +36,7 @@ actor_cast <- function(actor, method, ...) {
 actor_stop <- function(actor, timeout = Inf) {
   if (!missing(timeout)) check_timeout(timeout)
   if (!inherits(actor, "clutch_actor")) has_to_be("`actor`", "an object made by cluster_actor()")
+  if (is_actor_there(actor)) return(invisible(ask_forwarded("actor_stop", actor, timeout)))
   if (.Call(ffi_actor_info, actor)$state == ACTOR_ENDED) return(invisible(FALSE))
   call <- .Call(ffi_actor_ask, actor, NULL, "s")
   on.exit(.Call(ffi_actor_drop, call))
@@ -124,9 +129,4 @@ method_error <- function(actor, method, e) {
   text <- sprintf("actor %s, method %s: %s", actor$label, method, conditionMessage(e))
   errorCondition(text, parent = e, method = method, call = NULL,
                  class = c("clutch_actor_error", "clutch_error"))
-}
-
-# Messages and warnings of the method, in their order.
-relay_said <- function(said) {
-  for (x in said) if (inherits(x, "warning")) warning(x) else message(x)
 }

@@ -1,7 +1,5 @@
 # The process of an actor: a task that takes messages until the actor has ended.
 
-SAID_MOST <- 1000L # messages and warnings of one call that are kept for its caller
-
 # These are of enum clu_actor_state.
 ACTOR_STATES <- c("new", "begins", "up", "down", "ended")
 ACTOR_UP <- 2L
@@ -68,21 +66,7 @@ call_method <- function(methods, method, args) {
     text <- sprintf("the actor has no method '%s'", method)
     return(list(error = errorCondition(text, class = "clutch_no_method", call = NULL)))
   }
-  said <- list()
-  keep <- function(x, restart) {
-    if (length(said) < SAID_MOST) said[[length(said) + 1L]] <<- x
-    tryInvokeRestart(restart)
-  }
-  value <- tryCatch(
-    withCallingHandlers(
-      withVisible(do.call(f, args, quote = TRUE)),
-      warning = function(w) keep(w, "muffleWarning"),
-      message = function(m) keep(m, "muffleMessage")
-    ),
-    error = function(e) list(error = e)
-  )
-  value$said <- said
-  value
+  call_and_keep(f, args)
 }
 
 # A value that cannot be serialized is an error of the call.

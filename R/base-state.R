@@ -14,6 +14,9 @@
 #   oom_kills    how many kills by the out-of-memory killer have been attributed, see machine-oom.R
 #   oom_files, oom_group      the files that count them, and the control group these are of
 #   search, known_classes     see code-globals.R
+#   forward, locks_there    connections to the session's machine, from another host: forward-ask.R,
+#                state-lock.R
+#   unsure_lock  see forward-serve.R
 #   source       copies of packages that load_all() has made, see code-source.R
 #   own, pool                 the session's own cluster, and nodes for mclapply(): cluster-own.R
 #   watches, watch            what is waited for while R is idle; the one used last: see task-idle.R

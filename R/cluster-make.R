@@ -437,7 +437,7 @@ stop_nodes <- function(cl) {
   at_stop <- info$tasks$at_stop
   ranks <- vapply(nodes, function(nd) nd$rank, 1L)
   handles <- lapply(nodes, function(nd) nd$handle)
-  if (!is.null(at_stop) && length(ranks) == length(info$hosts)) at_stop(info$tasks)
+  if (length(ranks) == length(info$hosts)) for (f in at_stop) f(info$tasks)
   if (stops_all(info, ranks)) {
     t <- info$tasks
     if (!is.null(t)) t$resize <- NULL # no host is asked for any more

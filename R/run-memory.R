@@ -51,7 +51,7 @@ memory_on_hosts <- function(cl) {
   hub <- NULL
   ok <- FALSE
   close <- function() {
-    if (!is.null(hub)) .Call(ffi_hub_close, hub)
+    if (!is.null(hub)) .Call(ffi_handle_end, hub)
     .Call(ffi_nodes_stop, bridges, BRIDGE_GRACE, 0)
   }
   on.exit(if (!ok) close())

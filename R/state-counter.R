@@ -40,18 +40,19 @@ check_count <- function(x, what) {
 #' @export
 counter_add <- function(counter, by = 1) {
   if (!missing(by)) check_count(by, "`by`")
-  .Call(ffi_counter_add, counter, by)
+  or_there(.Call(ffi_counter_add, counter, by), "counter_add", counter, by)
 }
 
 #' @rdname cluster_counter
 #' @export
-counter_value <- function(counter) .Call(ffi_counter_add, counter, 0)
+counter_value <- function(counter) counter_add(counter, 0)
 
 #' @rdname cluster_counter
 #' @export
 counter_set <- function(counter, value) {
   check_count(value, "`value`")
-  invisible(.Call(ffi_counter_set, counter, value))
+  found <- .Call(ffi_counter_set, counter, value)
+  invisible(or_there(found, "counter_set", counter, value))
 }
 
 #' @export

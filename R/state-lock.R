@@ -10,12 +10,19 @@
 #'
 #'   A process that has the lock can take it again. Its forked children, as those of
 #'   [parallel::mclapply()], do not have it: one that asks for it waits for its parent.
-#' @section Where it works: In the session, in tasks on nodes of this machine, and in processes that
-#'   these have started with such an object as argument, on Linux, macOS and the BSDs. It exists as
-#'   long as the object in the process that has made it: keep it while tasks use it. On Linux and
-#'   FreeBSD who waits is woken by the system; elsewhere it looks every millisecond.
-#' @param cl cluster made by [make_cluster()]: its nodes are to use the lock; an error where some
-#'   are on other machines. `NULL`: nothing is checked.
+#' @section Where it works: In the process that has made it, in tasks on nodes of this machine, and
+#'   in processes that these have started with such an object as argument, on Linux, macOS and the
+#'   BSDs. It exists as long as the object in the process that has made it: keep it while tasks use
+#'   it. On Linux and FreeBSD who waits is woken by the system; elsewhere it looks every
+#'   millisecond.
+#'
+#'   In tasks on other hosts, too, where `cl` is a cluster that has nodes there, of [hosts()],
+#'   [slurm()] or [hosts_command()]. They ask this machine, over the session's connection with their
+#'   host: each use takes the time of a message and its answer. A process of this machine stands for
+#'   each of theirs, and its number is what is said of them here. It ends when the other does, when
+#'   its host is lost, and when the session ends, but not by a cut that [hosts()] survive.
+#' @param cl cluster made by [make_cluster()], whose nodes are to use it, also those that it has
+#'   later. `NULL`: nodes of this machine will.
 #' @param lock object made by `cluster_lock()`.
 #' @param expr expression to be evaluated.
 #' @param timeout number of seconds to wait for the lock, at most.
@@ -25,9 +32,11 @@
 #' * `lock_info()`: list with `pid` (the process that has it, `NA`: none), `taken` (how often it was
 #'   taken) and `died` (how often its holder has ended with it). Numbers.
 #' @section Errors: `clutch_timeout`: the lock was not free within `timeout` seconds.
-#'   `clutch_state_gone`: the lock does not exist any more. A warning of class `clutch_holder_died`,
-#'   with a field `pid`: the process that had the lock before has ended with it. `expr` is evaluated
-#'   nevertheless, unless a handler of that warning prevents it.
+#'   `clutch_state_gone`: the lock does not exist any more, or the machine where it is cannot be
+#'   asked. `clutch_argument`: nodes of `cl` are on other machines, without a connection for this.
+#'   A warning of class `clutch_holder_died`, with a field `pid`: the process that had the lock
+#'   before has ended with it. `expr` is evaluated nevertheless, unless a handler of that warning
+#'   prevents it.
 #' @references The robust mutexes of POSIX threads are documented in `pthread_mutexattr_setrobust`
 #'   of the Open Group's base specifications, issue 7.
 #' @seealso [cluster_counter()], [cluster_rate()], [cluster_table()]
@@ -51,6 +60,7 @@ cluster_lock <- function(cl = NULL) new_state("lock", cl)
 with_lock <- function(lock, expr, timeout = Inf) {
   if (!missing(timeout)) check_timeout(timeout)
   x <- .Call(ffi_lock_with, lock, timeout, environment())
+  if (is.null(x)) x <- with_lock_there(lock, timeout, environment())
   if (x$visible) x$value else invisible(x$value)
 }
 
@@ -64,10 +74,43 @@ tell_of_holder <- function(pid) {
 
 #' @rdname cluster_lock
 #' @export
-lock_info <- function(lock) .Call(ffi_lock_info, lock)
+lock_info <- function(lock) or_there(.Call(ffi_lock_info, lock), "lock_info", lock)
 
 #' @export
 format.clutch_lock <- function(x, ...) {
   holder <- lock_info(x)$pid
   paste("clutch lock,", if (is.na(holder)) "free" else paste("taken by process", holder))
+}
+
+# ---- on another host ----
+
+# A process there has the lock for this one, which has a connection to it meanwhile, in
+# `the$locks_there`, by name: list(socket, pid). When this process ends so does that. `env`: has
+# `expr`.
+with_lock_there <- function(lock, timeout, env) {
+  evaluate <- function() eval(quote(withVisible(expr)), env)
+  has <- the$locks_there[[lock$name]]
+  if (!is.null(has) && has$pid == Sys.getpid()) return(evaluate())
+  socket <- connect_forwarder()
+  suspendInterrupts({
+    tryCatch({
+      before <- allowInterrupts(value_of_answer(ask_by(socket, "take_lock", lock, timeout)))
+      socket_send(socket, HAS_LOCK)
+      the$locks_there[[lock$name]] <- list(socket = socket, pid = Sys.getpid())
+      allowInterrupts({
+        if (before != 0) tell_of_holder(before)
+        evaluate()
+      })
+    }, finally = give_lock_there(lock, socket))
+  })
+}
+
+# Where it was not taken the process there has nothing to give, or ends.
+give_lock_there <- function(lock, socket) {
+  has <- the$locks_there[[lock$name]]
+  if (!is.null(has) && has$pid == Sys.getpid()) {
+    the$locks_there[[lock$name]] <- NULL
+    tryCatch(ask_by(socket, "give_lock", lock), clutch_error = function(e) NULL)
+  }
+  close(socket)
 }

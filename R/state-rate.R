@@ -1,6 +1,6 @@
 #' A limit on how often tasks do something
 #'
-#' Tasks on all nodes of a machine that call `rate_wait()` go on at most `n` times in a period, all
+#' Tasks on all nodes that call `rate_wait()` go on at most `n` times in a period, all
 #' together: for a service that allows so many requests an hour.
 #'
 #' @details A place in time is reserved at the call, in the order of calls; then the task waits for
@@ -20,7 +20,7 @@
 #' * `rate_wait()`: number of seconds that it has waited, invisibly.
 #' @section Errors: `clutch_timeout`: it would have to wait longer than `timeout`; this is known,
 #'   and said, at once, and no place is taken. `clutch_state_gone`: the rate does not exist any
-#'   more.
+#'   more, or cannot be asked.
 #' @references The method is the generic cell rate algorithm, ITU-T recommendation I.371.
 #' @seealso [cluster_lock()]
 #' @examplesIf .Platform$OS.type == "unix"
@@ -52,6 +52,7 @@ rate_wait <- function(rate, n = 1, timeout = Inf) {
   if (!is_whole(n) || length(n) != 1L || n > 1e6) has_to_be("`n`", "a whole number from 1 to 1e6")
   if (!missing(timeout)) check_timeout(timeout)
   waited <- .Call(ffi_rate_wait, rate, n, timeout)
+  if (is.null(waited)) return(ask_forwarded("rate_wait", rate, n, timeout))
   if (waited < 0) throw("timeout", sprintf("no place is free within %g seconds", timeout))
   invisible(waited)
 }

@@ -62,13 +62,19 @@ cluster_table <- function(cl = NULL) new_state("table", cl)
 #' @export
 table_append <- function(table, rows) {
   check_row(rows, "`rows`")
-  if (!is.data.frame(rows)) return(invisible(.Call(ffi_table_append, table, rows)))
+  if (!is.data.frame(rows)) {
+    return(invisible(or_there(.Call(ffi_table_append, table, rows), "table_append", table, rows)))
+  }
+  if (is_elsewhere(table)) return(ask_forwarded("table_append", table, rows)) # all at once
   columns <- as.list(rows)
   ids <- vapply(seq_len(nrow(rows)), function(i) {
     .Call(ffi_table_append, table, lapply(columns, element_of_column, i))
   }, 0)
   invisible(ids)
 }
+
+# Tells whether it is on another host.
+is_elsewhere <- function(table) is.null(.Call(ffi_table_count, table))
 
 element_of_column <- function(column, i) {
   if (length(dim(column)) == 2L) return(column[i, , drop = FALSE])
@@ -91,7 +97,8 @@ ROW_COLUMNS <- c("id", "state", "pid")
 table_pop <- function(table, timeout = 0) {
   if (!missing(timeout)) check_timeout(timeout)
   x <- .Call(ffi_table_pop, table, timeout)
-  if (is.null(x)) return(NULL)
+  if (is.null(x)) return(ask_forwarded("table_pop", table, timeout))
+  if (isFALSE(x)) return(NULL)
   list(id = x$id, row = x$value)
 }
 
@@ -100,7 +107,7 @@ table_pop <- function(table, timeout = 0) {
 table_set <- function(table, id, values = list()) {
   if (!is_whole(id) || length(id) != 1L) has_to_be("`id`", "the number of a row")
   if (length(values)) check_row(values, "`values`")
-  .Call(ffi_table_set, table, id, values)
+  or_there(.Call(ffi_table_set, table, id, values), "table_set", table, id, values)
   invisible()
 }
 
@@ -112,6 +119,7 @@ table_read <- function(table, since = 0, state = ROW_STATES) {
   check_number(since, "`since`", 0, "a number, 0 or more")
   if (!is.character(state) || !all(state %in% ROW_STATES)) has_to_be("`state`", one_of(ROW_STATES))
   x <- .Call(ffi_table_read, table, since)
+  if (is.null(x)) return(ask_forwarded("table_read", table, since, state))
   states <- ROW_STATES[x$state]
   keep <- states %in% state
   out <- list(id = x$id[keep], state = states[keep], pid = x$pid[keep])
@@ -147,12 +155,14 @@ attributes_but_names <- function(x) attributes(x)[setdiff(names(attributes(x)), 
 #' @rdname cluster_table
 #' @export
 table_reopen <- function(table) {
-  invisible(.Call(ffi_table_reopen, table))
+  invisible(or_there(.Call(ffi_table_reopen, table), "table_reopen", table))
 }
 
 #' @rdname cluster_table
 #' @export
-table_count <- function(table) .Call(ffi_table_count, table)
+table_count <- function(table) {
+  or_there(.Call(ffi_table_count, table), "table_count", table)
+}
 
 #' @export
 format.clutch_table <- function(x, ...) sprintf("clutch table: %.0f rows", table_count(x))

@@ -21,6 +21,7 @@ tasks_of <- function(cl) {
   if (has_other_libraries(cl)) tell_libraries(info)
   if (!is.null(the$source)) tell_source(info)
   if (!is.null(t$deaths_in_a_row)) t$deaths_in_a_row[t$ranks] <- 0L
+  for (f in t$at_work) f(t)
   t
 }
 
@@ -58,7 +59,10 @@ tasks_new <- function(info) {
     problem = NULL, # the last that went wrong with a new node or host, as text
     errors = NULL, # of elements, see counted()
     actors = NULL, # their records, by name, see actor-actor.R
-    at_stop = NULL, # a function, called before the cluster stops
+    at_stop = list(), # functions of this record, called before the cluster stops
+    at_host = list(), # functions of info and a host's number: nodes were started there
+    at_work = list(), # functions of this record: it is about to do something
+    forward = NULL, # see forward-open.R
     copies = NULL, # folders of frozen copies on this machine, see task-failed.R
     warnings = NULL, # of elements, see counted()
 

@@ -17,9 +17,9 @@ r/actor          r/base r/mesh core/actor core/mesh core/state core/base
 r/state          r/base r/serialize core/state core/base
 r/journal        r/base r/serialize r/session r/tasks r/globals core/tasks core/journal core/wire core/base
 r/tasks          r/base r/share r/serialize r/session core/tasks core/journal core/sched core/node core/loop core/shm core/wire core/base
-r/session        r/base r/share r/serialize core/journal core/node core/link core/net core/loop core/view core/shm core/wire core/base
+r/session        r/base r/share r/serialize core/forward core/journal core/node core/link core/net core/loop core/view core/shm core/wire core/base
 r/globals        r/base core/base
-r/node           r/base r/share r/serialize core/supervisor core/node core/link core/loop core/actor core/mesh core/view core/shm core/wire core/base
+r/node           r/base r/share r/serialize core/forward core/supervisor core/node core/link core/loop core/actor core/mesh core/view core/shm core/wire core/base
 r/socket         r/base r/serialize core/net core/loop core/base
 r/serialize      r/base r/share core/base
 r/share          r/base core/base
@@ -28,6 +28,7 @@ core/tasks       core/journal core/sched core/node core/loop core/view core/shm 
 core/supervisor  core/loop core/view core/shm core/wire core/base
 core/sched       core/shm core/base
 core/node        core/loop core/view core/shm core/net core/wire core/base
+core/forward     core/loop core/wire core/base
 core/link        core/node core/loop core/view core/shm core/net core/wire core/base
 core/journal     core/base
 core/loop        core/wire core/base

@@ -25,7 +25,6 @@ machine   base
 code      base
 journal   base code
 socket    base
-state     base
 observer  base socket
 start     base machine
 plan      base machine code
@@ -40,10 +39,12 @@ resize    base plan event launch hosts task
 template  base start plan launch hosts task resize
 slurm     base start plan event launch hosts task resize
 cluster   base machine code start plan event launch share hosts ssh task
+forward   base socket plan launch hosts task cluster
+state     base forward
 detach    base start plan code journal launch hosts ssh task cluster
 map       base code journal event task cluster detach
 run       base code plan launch task cluster map
-actor     base code journal plan launch task cluster map
+actor     base code journal plan launch task cluster forward map
 runner    base node start journal task cluster detach map
 parallel  base machine plan launch task cluster
 test      base machine start plan launch

@@ -62,6 +62,7 @@ TEST(the_kinds_keep_their_numbers) {
   CHECK_INT_EQ(CLU_K_COLLECT, 40);
   CHECK_INT_EQ(CLU_K_MESH, 42);
   CHECK_INT_EQ(CLU_K_DELIVER, 43);
+  CHECK_INT_EQ(CLU_K_FORWARD, 44);
 }
 
 TEST(a_header_survives_the_trip) {

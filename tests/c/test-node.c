@@ -155,7 +155,7 @@ TEST(a_slot_belongs_to_one_process_until_that_has_ended) {
   atomic_store(clu_node_claim(old), 77);
   kill((pid_t)old->pid, SIGSTOP);
   clu_node_stop(old, 20); /* it cannot hear that */
-  clu_node_set_lost(old);
+  clu_node_close(old);
   REQUIRE(clu_node_new_fork(r.s, 0, &young, &e) == CLU_OK);
   CHECK_INT_EQ(slot_of(young), 3); /* the other one may still write to its own */
   PUMP(&r, young->state == CLU_NODE_READY && old->how_known);
@@ -284,7 +284,7 @@ TEST(a_connection_that_ends_while_a_node_starts_is_not_its_end) {
     REQUIRE(clu_loop_pump(&session->loop, 1000000000, NULL) == CLU_OK);
     CHECK(clu_node_is_starting(nd) && !clu_node_is_connected(nd));
   }
-  clu_node_set_lost(nd);
+  clu_node_close(nd);
   CHECK(clu_node_is_lost(nd));
   CHECK_INT_EQ(clu_session_deaths(session), 1);
   CHECK_INT_EQ(clu_node_call(nd, NULL, 0, 0, NULL), CLU_DEAD);

@@ -17,6 +17,8 @@ struct clu_session {
   uint64_t received; /* bytes, from nodes */
   void (*on_host)(clu_node *nd, const clu_msg *m);
   void (*on_mesh)(clu_node *nd, const clu_msg *m);
+  void (*on_forward)(clu_node *nd, const clu_msg *m);
+  int forwards, may_forward;
   const clu_task_hooks *hooks; /* not NULL while a node has data */
 };
 
@@ -65,9 +67,6 @@ void clu_node_unlist(clu_node *nd);
 /* At most `fills` reads, so that one node cannot keep the others waiting; < 0: all there is. May
  * close the node. */
 void clu_node_receive(clu_node *nd, int fills);
-/* The node has ended: it is stopped if that was asked for, else lost. Answers that have arrived
- * remain. */
-void clu_node_close(clu_node *nd);
 /* Why it could not be started; `text` may be NULL. */
 void clu_node_set_refusal(clu_node *nd, const clu_blob *text);
 /* It is ready, unless it is closed. */

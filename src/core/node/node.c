@@ -160,10 +160,11 @@ void clu_node_push(clu_node *nd) { clu_chan_watch_flush(&nd->session->loop, &nd-
 
 int clu_node_all_sent(const clu_node *nd) { return !clu_chan_pending(&nd->chan); }
 
-void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body) {
-  if (!clu_node_is_connected(nd) || clu_chan_send(&nd->chan, kind, 0, body, CLU_NO_FD) != CLU_OK)
-    return;
-  clu_node_push(nd);
+int clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body) {
+  int rc = CLU_DEAD;
+  if (clu_node_is_connected(nd)) rc = clu_chan_send(&nd->chan, kind, 0, body, CLU_NO_FD);
+  if (rc == CLU_OK) clu_node_push(nd);
+  return rc;
 }
 
 int clu_node_pass(clu_node *nd, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd fd) {
@@ -347,6 +348,10 @@ void clu_node_set_refusal(clu_node *nd, const clu_blob *text) {
   nd->refusal[n] = 0;
 }
 
+static void tell(void (*hook)(clu_node *, const clu_msg *), clu_node *nd, const clu_msg *m) {
+  if (hook) hook(nd, m); /* `m` NULL: it is closed */
+}
+
 static void handle(clu_node *nd, clu_msg *m) {
   switch (m->kind) {
   case CLU_K_HELLO:
@@ -366,12 +371,9 @@ static void handle(clu_node *nd, clu_msg *m) {
     if (clu_node_ring(nd)) clu_ring_heard(clu_node_ring(nd));
     if (nd->data) nd->session->hooks->on_message(nd, m);
     break;
-  case CLU_K_HOST_STATE:
-    if (nd->session->on_host) nd->session->on_host(nd, m);
-    break;
-  case CLU_K_MESH:
-    if (nd->session->on_mesh) nd->session->on_mesh(nd, m);
-    break;
+  case CLU_K_HOST_STATE: tell(nd->session->on_host, nd, m); break;
+  case CLU_K_MESH: tell(nd->session->on_mesh, nd, m); break;
+  case CLU_K_FORWARD: tell(nd->session->on_forward, nd, m); break;
   case CLU_K_RESULT:
   case CLU_K_RESULTS:
   case CLU_K_RELAY:
@@ -473,9 +475,8 @@ void clu_node_close(clu_node *nd) {
   nd->transport->closed(nd);
   clu_requests_drop_cancelled(&nd->requests);
   clu_chan_watch_close(&nd->session->loop, &nd->chan, &nd->watch);
+  tell(nd->session->on_forward, nd, NULL);
 }
-
-void clu_node_set_lost(clu_node *nd) { clu_node_close(nd); }
 
 void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
   if (!clu_node_is_open(nd)) return;

@@ -107,8 +107,9 @@ int clu_node_connect(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e);
 int clu_node_check(clu_node *nd);
 /* Reads all that has come of it. */
 void clu_node_read_all(clu_node *nd);
-/* The caller has seen that it has ended. */
-void clu_node_set_lost(clu_node *nd);
+/* It has ended, or is given up: it is stopped if that was asked for, else lost. Answers that have
+ * arrived remain. */
+void clu_node_close(clu_node *nd);
 /* Tells it to end; it is killed after `grace_ms` (0: at once). */
 void clu_node_stop(clu_node *nd, uint32_t grace_ms);
 /* Stops it if need be, at once when it is busy, and frees it. */
@@ -175,8 +176,8 @@ int clu_node_stack(clu_node *nd, clu_stack *out);
 
 /* ---- messages and tasks ---- */
 
-/* Sends it a message that is no request. */
-void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body);
+/* Sends it a message that is no request. CLU_OK; CLU_DEAD: it is not connected; CLU_NOMEM. */
+int clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body);
 /* Does the same with a number, a few bytes, and a descriptor (or CLU_NO_FD), which it takes over.
  * CLU_OK, CLU_DEAD, CLU_NOMEM. */
 int clu_node_pass(clu_node *nd, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd fd);

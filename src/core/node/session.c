@@ -47,4 +47,13 @@ void clu_session_set_host_hook(clu_session *s, void (*on_host)(clu_node *nd, con
 void clu_session_set_mesh_hook(clu_session *s, void (*on_mesh)(clu_node *nd, const clu_msg *m)) {
   s->on_mesh = on_mesh;
 }
+void clu_session_set_forward_hook(clu_session *s,
+                                  void (*on_forward)(clu_node *nd, const clu_msg *m)) {
+  s->on_forward = on_forward;
+}
+void clu_session_add_forwards(clu_session *s, int more) { s->forwards += more; }
+void clu_session_set_may_forward(clu_session *s, int may) { s->may_forward = may; }
+int clu_session_forwards(const clu_session *s) { return s->forwards; }
+int clu_session_may_forward(const clu_session *s) { return s->may_forward; }
+void clu_session_forget_received(clu_session *s, uint64_t n) { s->received -= n; }
 void clu_session_set_task_hooks(clu_session *s, const clu_task_hooks *hooks) { s->hooks = hooks; }

@@ -66,7 +66,7 @@ int clu_session_pump_for(clu_session *s, int (*done)(void *), void *data, uint64
 int clu_session_drain(clu_session *s, int (*done)(void *), void *data);
 /* For a node that is closed: pumps the loop, a second at most, until it is known how it ended. */
 void clu_node_await_end(clu_node *nd);
-/* Bytes that have come from nodes so far. */
+/* Bytes that have come from nodes so far, for this process. */
 uint64_t clu_session_received(const clu_session *s);
 /* A number that was not given before, to a node or to settings. */
 uint64_t clu_session_new_id(clu_session *s);
@@ -76,5 +76,17 @@ void clu_session_set_task_hooks(clu_session *s, const clu_task_hooks *hooks);
 void clu_session_set_host_hook(clu_session *s, void (*on_host)(clu_node *nd, const clu_msg *m));
 /* Does the same for what a node says that is the bridge of a run: CLU_K_MESH. */
 void clu_session_set_mesh_hook(clu_session *s, void (*on_mesh)(clu_node *nd, const clu_msg *m));
+/* Does the same for what a forwarder says: CLU_K_FORWARD; and for any node that is closed from now
+ * on, with `m` NULL. */
+void clu_session_set_forward_hook(clu_session *s,
+                                  void (*on_forward)(clu_node *nd, const clu_msg *m));
+/* Messages may have to be handed on: for so many hosts more (or fewer) that is so at any time; for
+ * others while there is work on nodes. */
+void clu_session_add_forwards(clu_session *s, int more);
+void clu_session_set_may_forward(clu_session *s, int may);
+int clu_session_forwards(const clu_session *s);
+int clu_session_may_forward(const clu_session *s);
+/* So many of the bytes that have come are not for this process. */
+void clu_session_forget_received(clu_session *s, uint64_t n);
 
 #endif

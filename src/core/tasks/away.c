@@ -22,9 +22,11 @@ static int take_urgent(void *self) {
     return all->turns->urgent;
   }
   if (all->first && clu_loop_writers(clu_session_loop(all->session))) return 1;
+  if (clu_session_forwards(all->session)) return 1;
   for (const clu_engine *t = all->first; t; t = t->next)
-    if (t->jobs.nbare && (t->jobs.nrestartable || t->jobs.nrecorded || t->jobs.nheld ||
-                          t->limits.bytes > 0 || clu_sched_is_urgent(t->sched)))
+    if (t->jobs.nbare &&
+        (clu_session_may_forward(all->session) || t->jobs.nrestartable || t->jobs.nrecorded ||
+         t->jobs.nheld || t->limits.bytes > 0 || clu_sched_is_urgent(t->sched)))
       return 1;
   return 0;
 }

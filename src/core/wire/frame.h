@@ -123,6 +123,8 @@ enum clu_kind {
   /* session to fork server */
   CLU_K_DELIVER, /* seq: the node, for which it is. u32 n, n bytes of the path of a socket there,
                     then what is written to who listens at it */
+  /* both ways */
+  CLU_K_FORWARD, /* between a forwarder and the session, or another: core/forward/forwarder.h */
   CLU_K_AFTER_LAST
 };
 

@@ -25,22 +25,30 @@ static void close_old(void) {
   }
 }
 
-/* `make` is one of the functions that do. */
-static clu_open_actor *add(int (*make)(const char *, clu_actor **, clu_err *), const char *of) {
+typedef int make_fn(const char *, clu_actor **, clu_err *);
+
+/* `make` is one of the functions that do. NULL: it is not here. */
+static clu_open_actor *try_to_add(make_fn *make, const char *of) {
   clu_err e = {0};
   clu_open_actor *x = calloc(1, sizeof *x);
   int rc = x ? make(of, &x->actor, &e) : clu_fail(&e, CLU_NOMEM, 0, "not enough memory");
   if (rc != CLU_OK) {
     free(x);
-    if (rc == CLU_PROTO || (rc == CLU_SYS && e.sys != EMFILE && e.sys != ENFILE))
-      clu_raise("actor_died",
-                "this actor is gone: the object in the process that has made it was "
-                "removed, or that process has ended, or runs on another machine");
+    if (rc == CLU_PROTO || (rc == CLU_SYS && e.sys != EMFILE && e.sys != ENFILE)) return NULL;
     clu_raise_err(&e);
   }
   close_old();
   x->next = all;
   return all = x;
+}
+
+static clu_open_actor *add(make_fn *make, const char *of) {
+  clu_open_actor *x = try_to_add(make, of);
+  if (!x)
+    clu_raise("actor_died",
+              "this actor is gone: the object in the process that has made it was removed, or that "
+              "process has ended, or runs on another machine");
+  return x;
 }
 
 static const char *name_of(SEXP x) {
@@ -69,6 +77,12 @@ clu_open_actor *clu_open_actor_of(SEXP x) {
   const char *name = name_of(x);
   clu_open_actor *a = find(name);
   return a ? a : add(clu_actor_open, name);
+}
+
+/* FALSE: it is gone, or on another host. */
+SEXP ffi_actor_is_here(SEXP x) {
+  const char *name = name_of(x);
+  return Rf_ScalarLogical(find(name) || try_to_add(clu_actor_open, name));
 }
 
 static void see_to_actors(void) {

@@ -14,6 +14,7 @@
 /* clang-format off: one a line */
 #define CLU_ENTRY_POINTS(IN_TURN, PLAIN)                                                         \
   /* r/session/session.c */                                                                      \
+  IN_TURN(ffi_handle_end, 1, (SEXP x))                                                           \
   PLAIN(ffi_live_handles, 0, (void))                                                             \
   PLAIN(ffi_end_thread, 0, (void))                                                               \
   /* r/session/call.c */                                                                         \
@@ -209,6 +210,10 @@
   IN_TURN(ffi_tasks_wait, 1, (SEXP x))                                                           \
   /* r/node/bridge.c */                                                                          \
   PLAIN(ffi_bridge_serve, 2, (SEXP is_here, SEXP folder))                                        \
+  /* r/node/forwarder.c */                                                                       \
+  PLAIN(ffi_forward_clients, 2, (SEXP host, SEXP path))                                          \
+  PLAIN(ffi_forward_linked, 1, (SEXP has))                                                       \
+  PLAIN(ffi_forward_servers, 0, (void))                                                          \
   /* r/node/fork-server-main.c */                                                                \
   PLAIN(ffi_fork_server_begin, 2, (SEXP exec, SEXP idle))                                        \
   PLAIN(ffi_fork_server_begins, 1, (SEXP in_r))                                                  \
@@ -307,6 +312,7 @@
   PLAIN(ffi_actor_new, 2, (SEXP folder, SEXP may_restart))                                       \
   PLAIN(ffi_actor_forget, 1, (SEXP name))                                                        \
   PLAIN(ffi_actor_set, 3, (SEXP x, SEXP state, SEXP why))                                        \
+  PLAIN(ffi_actor_is_here, 1, (SEXP x))                                                          \
   PLAIN(ffi_actor_info, 1, (SEXP x))                                                             \
   /* r/actor/serve.c */                                                                          \
   PLAIN(ffi_actor_begin, 2, (SEXP x, SEXP folder))                                               \
@@ -322,6 +328,10 @@
   PLAIN(ffi_actor_ask, 3, (SEXP actor, SEXP message, SEXP kind))                                 \
   PLAIN(ffi_actor_await, 2, (SEXP x, SEXP seconds))                                              \
   PLAIN(ffi_actor_drop, 1, (SEXP x))                                                             \
+  /* r/session/forward.c */                                                                      \
+  IN_TURN(ffi_forward_new, 1, (SEXP servers))                                                    \
+  IN_TURN(ffi_forward_add, 2, (SEXP handle, SEXP clients))                                       \
+  IN_TURN(ffi_forward_await, 3, (SEXP handle, SEXP number, SEXP seconds))                        \
   /* r/mesh/mesh.c */                                                                            \
   IN_TURN(ffi_mesh_new, 2, (SEXP count, SEXP folder))                                            \
   PLAIN(ffi_mesh_path, 1, (SEXP x))                                                              \
@@ -340,7 +350,6 @@
   IN_TURN(ffi_hub_lost, 1, (SEXP x))                                                             \
   IN_TURN(ffi_hub_died, 4, (SEXP x, SEXP rank, SEXP signal, SEXP status))                        \
   IN_TURN(ffi_hub_end, 1, (SEXP x))                                                              \
-  IN_TURN(ffi_hub_close, 1, (SEXP x))                                                            \
   /* r/mesh/messages.c */                                                                        \
   PLAIN(ffi_mesh_send, 3, (SEXP to, SEXP value, SEXP tag))                                       \
   PLAIN(ffi_mesh_check_ranks, 1, (SEXP x))                                                       \
@@ -354,6 +363,8 @@
   PLAIN(ffi_state_close, 1, (SEXP pointer))                                                      \
   /* r/state/lock.c */                                                                           \
   PLAIN(ffi_lock_with, 3, (SEXP x, SEXP timeout, SEXP env))                                      \
+  PLAIN(ffi_lock_take, 2, (SEXP x, SEXP timeout))                                                \
+  PLAIN(ffi_lock_give, 1, (SEXP x))                                                              \
   PLAIN(ffi_lock_info, 1, (SEXP x))                                                              \
   PLAIN(ffi_counter_add, 2, (SEXP x, SEXP by))                                                   \
   PLAIN(ffi_counter_set, 2, (SEXP x, SEXP value))                                                \

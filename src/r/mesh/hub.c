@@ -36,7 +36,9 @@ static run_hub *get(SEXP x) { return clu_handle_get(x, &kind); }
 
 static void say(void *to, int host, clu_blob *body) {
   run_hub *x = to;
-  clu_node_send(x->bridges[host], CLU_K_MESH, body);
+  /* a run that has lost a message would wait for ever */
+  if (clu_node_send(x->bridges[host], CLU_K_MESH, body) == CLU_NOMEM)
+    clu_node_close(x->bridges[host]);
 }
 
 static void on_mesh(clu_node *nd, const clu_msg *m) {
@@ -127,10 +129,5 @@ SEXP ffi_hub_died(SEXP handle, SEXP rank, SEXP signal, SEXP status) {
 /* The run is over. */
 SEXP ffi_hub_end(SEXP handle) {
   clu_hub_end(get(handle)->hub);
-  return R_NilValue;
-}
-
-SEXP ffi_hub_close(SEXP handle) {
-  clu_handle_end(handle);
   return R_NilValue;
 }

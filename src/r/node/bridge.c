@@ -7,13 +7,10 @@
  *
  * No function of R is called while the run is under way.
  */
-#include "r/node/node.h"
-
-#include <stdlib.h>
+#include "r/node/channel-only.h"
 
 #include "core/base/os-words.h"
 #include "core/base/spins.h"
-#include "core/loop/event-loop.h"
 #include "core/mesh/bridge-message.h"
 #include "core/mesh/bridge.h"
 
@@ -21,12 +18,11 @@
 static const int64_t IDLE = 200000000;
 
 static struct {
+  clu_channel_only only;
   clu_bridge *bridge;
-  clu_loop loop;
-  clu_watch_id channel, woken;
+  clu_watch_id woken;
   clu_fd pair[2]; /* the thread writes to the second */
   _Atomic uint32_t *word, *asleep, seen, is_over;
-  int ended; /* the hub has said so, or it is gone */
 } self;
 
 /* ---- the thread ---- */
@@ -52,11 +48,8 @@ static void watch_word(void *data) {
 /* ---- the hub ---- */
 
 static void say(void *to, clu_blob *body) {
-  int rc = clu_chan_send(&clu_me.chan, CLU_K_MESH, 0, body, CLU_NO_FD);
   (void)to;
-  if (rc == CLU_OK) rc = clu_chan_flush(&clu_me.chan);
-  while (rc == CLU_AGAIN) rc = clu_chan_flush(&clu_me.chan);
-  if (rc != CLU_OK) self.ended = 1;
+  clu_only_say(&self.only, body);
 }
 
 static void say_text(int kind, const char *text) {
@@ -67,29 +60,7 @@ static void say_text(int kind, const char *text) {
   clu_blob_unref(t.b);
 }
 
-static void hear(void) {
-  uint64_t n = clu_me.chan.cur.total;
-  clu_blob *body = n <= SIZE_MAX / 2 ? clu_blob_new((size_t)n) : NULL;
-  if (!body || (n && clu_blob_append(body, NULL, (size_t)n) != 0) ||
-      clu_chan_read(&clu_me.chan, body->data, (size_t)n) != CLU_OK ||
-      clu_bridge_heard(self.bridge, body) != CLU_OK)
-    self.ended = 1;
-  clu_blob_unref(body);
-}
-
-static void on_channel(void *data, unsigned ready) {
-  int rc = clu_chan_fill(&clu_me.chan);
-  clu_msg m;
-  (void)data;
-  (void)ready;
-  if (rc != CLU_OK && rc != CLU_AGAIN) self.ended = clu_me.closed = 1;
-  while (!self.ended && (rc = clu_chan_begin(&clu_me.chan, &m)) > 0) {
-    if (m.kind == CLU_K_MESH) hear();
-    if (m.kind == CLU_K_DONE) self.ended = clu_me.asked_to_end = clu_me.closed = 1;
-    if (clu_chan_skip(&clu_me.chan) != CLU_OK) self.ended = clu_me.closed = 1;
-  }
-  if (rc < 0) self.ended = clu_me.closed = 1;
-}
+static int hear(clu_blob *body) { return clu_bridge_heard(self.bridge, body); }
 
 /* ---- the run ---- */
 
@@ -117,11 +88,11 @@ static void serve(void) {
     say_text(CLU_BRIDGE_OPEN, clu_bridge_path(self.bridge));
   else
     say_text(CLU_BRIDGE_FAILED, "no thread can be started");
-  while (!self.ended) {
+  while (!self.only.ended) {
     int was_idle;
-    if (clu_loop_pump(&self.loop, IDLE, NULL) != CLU_OK) break;
-    was_idle = clu_loop_events(&self.loop) == 0;
-    if (!self.ended) clu_bridge_turn(self.bridge, was_idle);
+    if (clu_loop_pump(&self.only.loop, IDLE, NULL) != CLU_OK) break;
+    was_idle = clu_loop_events(&self.only.loop) == 0;
+    if (!self.only.ended) clu_bridge_turn(self.bridge, was_idle);
   }
   atomic_store(&self.is_over, 1);
   if (!has_thread) return;
@@ -134,11 +105,9 @@ static int begin(int count, const char *is_here, const char *folder, clu_err *e)
   int rc;
   self.pair[0] = self.pair[1] = CLU_NO_FD;
   rc = clu_os_pair(self.pair, e);
-  if (rc == CLU_OK) rc = clu_loop_init(&self.loop, e);
+  if (rc == CLU_OK) rc = clu_only_begin(&self.only, CLU_K_MESH, hear, e);
   if (rc == CLU_OK)
-    rc = clu_loop_watch(&self.loop, clu_me.chan.fd, CLU_READ, on_channel, NULL, &self.channel, e);
-  if (rc == CLU_OK)
-    rc = clu_loop_watch(&self.loop, self.pair[0], CLU_READ, on_woken, NULL, &self.woken, e);
+    rc = clu_loop_watch(&self.only.loop, self.pair[0], CLU_READ, on_woken, NULL, &self.woken, e);
   if (rc == CLU_OK) rc = clu_bridge_new(count, is_here, folder, say, NULL, &self.bridge, e);
   return rc;
 }
@@ -154,7 +123,7 @@ SEXP ffi_bridge_serve(SEXP is_here, SEXP folder) {
     serve();
   else
     say_text(CLU_BRIDGE_FAILED, e.text);
-  clu_loop_fini(&self.loop);
+  clu_only_end(&self.only);
   for (int i = 0; i < 2; i++)
     if (self.pair[i] != CLU_NO_FD) clu_os_close(self.pair[i]);
   clu_bridge_free(self.bridge);

@@ -113,22 +113,26 @@ SEXP ffi_frozen_folder(void) {
   return Rf_mkString(path);
 }
 
-/* In the child. */
-static void become_copy(clu_pid node, clu_fd listener, clu_fd out, enum copy_kind kind) {
-  frozen.listener = listener;
+void clu_node_leave(clu_fd keep, const char *title) {
   frozen.n = 0;
   frozen.pending = 0;
-  frozen.is_last = kind == LAST;
-  frozen.node = kind == LAST ? node : 0;
   clu_me.forked = 1;
   clu_me.running = 0;
   clu_me.seq = 0;
   clu_me.task = CLU_TASK_NONE;
   clu_stack_in_copy();
+  clu_os_leave_files(keep);
+  clu_os_set_title(title);
+}
+
+/* In the child. */
+static void become_copy(clu_pid node, clu_fd listener, clu_fd out, enum copy_kind kind) {
+  frozen.listener = listener;
+  frozen.is_last = kind == LAST;
+  frozen.node = kind == LAST ? node : 0;
   if (kind != LAST && clu_os_follow_parent(node, 1) == CLU_DEAD) clu_os_end_self();
   clu_os_redirect_output(out, out);
-  clu_os_leave_files(listener);
-  clu_os_set_title(kind == BUSY ? "clutch: copy of a busy node" : "clutch: failed element");
+  clu_node_leave(listener, kind == BUSY ? "clutch: copy of a busy node" : "clutch: failed element");
 }
 
 /* The task at hand is about to fail; it goes on; or the node is about to end. */

@@ -137,11 +137,14 @@ static void get_ready_in_time(void) {
   clu_node_get_ready(1);
 }
 
-/* Memory that was freed stays for the next value, but not with a node that is idle. */
+/* Memory that was freed stays for the next value, and a connection for the next request, but not
+ * with a node that is idle. */
 static void give_back_in_time(void) {
   static const uint64_t idle = 1000000000;
-  if (!clu_give_back_is_due()) return;
-  if (clu_os_wait_readable(clu_me.boot.fd, idle) == CLU_TIMEOUT) clu_give_back();
+  if (!clu_give_back_is_due() && !clu_me.has_link) return;
+  if (clu_os_wait_readable(clu_me.boot.fd, idle) != CLU_TIMEOUT) return;
+  if (clu_me.has_link) clu_node_r("leave_forwarder", R_NilValue);
+  if (clu_give_back_is_due()) clu_give_back();
 }
 
 /* The session's option clutch.wait_awake, in this environment variable. */

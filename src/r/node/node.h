@@ -6,8 +6,8 @@
  * tasks may change of R), warm-up (what a fork server does once for its nodes), fresh (the
  * workspace of a task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and
  * their workspace), frozen (copies of the node that keep its frames), node-tasks, node-loop;
- * observed-stacks, observed-values, observer; bridge. fork-server-main uses that and node-start,
- * join uses node-start.
+ * observed-stacks, observed-values, observer; channel-only, bridge, forwarder. fork-server-main
+ * uses that and node-start, join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -38,6 +38,7 @@ typedef struct clu_this_node {
   int task;                       /* it is a task: CLU_TASK_* */
   int relay_at_once;    /* what it prints and signals is sent at once, not with the result */
   int browsing;         /* the task at hand has asked the session for a line */
+  int has_link;         /* it has a connection to the session's machine: R/forward-ask.R */
   int has_relayed;      /* it has sent such: its result has to come behind that, by the socket */
   uint64_t cancel_seen; /* the last cancel that was handled */
   int read_error;       /* why a message could not be read to its end */
@@ -121,6 +122,9 @@ int clu_stack_interrupt(void);
 void clu_frozen_drop(void);
 /* Copies that have ended are reaped. */
 void clu_frozen_reap(void);
+/* In a forked child: it has nothing of the node's any more. Its descriptors but `keep` lead
+ * nowhere. */
+void clu_node_leave(clu_fd keep, const char *title);
 
 /* ---- console.c ---- */
 

@@ -181,7 +181,7 @@ SEXP ffi_node_child_pid(SEXP handle) {
 
 /* The caller has seen that it has ended. */
 SEXP ffi_node_lost(SEXP handle) {
-  clu_node_set_lost(clu_get_node(handle));
+  clu_node_close(clu_get_node(handle));
   return R_NilValue;
 }
 

@@ -68,6 +68,11 @@ static int is_of_this(SEXP x) {
   return before == 0 || Rf_asInteger(Rf_getAttrib(x, Rf_install("session"))) == before;
 }
 
+SEXP ffi_handle_end(SEXP x) {
+  clu_handle_end(x);
+  return R_NilValue;
+}
+
 int clu_handle_is_ours(SEXP x) {
   return session_pid && session_pid == clu_os_getpid() && is_of_this(x);
 }

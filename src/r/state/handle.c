@@ -29,14 +29,22 @@ clu_state *clu_state_here(SEXP x, int kind) {
   return clu_state_find(CHAR(STRING_ELT(name, 0)), kind);
 }
 
-clu_state *clu_state_of(SEXP x, int kind) {
+clu_state *clu_state_or_elsewhere(SEXP x, int kind) {
   clu_state *s = clu_state_here(x, kind);
+  SEXP is_here;
   if (s) return s;
-  Rf_eval(PROTECT(Rf_lang3(Rf_install("open_state"), x, PROTECT(Rf_ScalarInteger(kind)))),
-          clu_namespace());
+  is_here = Rf_eval(PROTECT(Rf_lang3(Rf_install("open_state"), x, PROTECT(Rf_ScalarInteger(kind)))),
+                    clu_namespace());
   UNPROTECT(2);
+  if (Rf_asLogical(is_here) == 0) return NULL;
   s = clu_state_here(x, kind);
   if (!s) clu_raise("argument", "this is no shared state of that kind");
+  return s;
+}
+
+clu_state *clu_state_of(SEXP x, int kind) {
+  clu_state *s = clu_state_or_elsewhere(x, kind);
+  if (!s) clu_raise("state_gone", "this shared state is gone");
   return s;
 }
 

@@ -3,10 +3,13 @@
 
 /* ---- locks ---- */
 
+/* NULL: it is on another host. */
 static clu_state *take(SEXP x, double seconds, clu_pid *before) {
-  clu_state *s = clu_state_of(x, CLU_STATE_LOCK);
+  clu_state *s = clu_state_or_elsewhere(x, CLU_STATE_LOCK);
   uint64_t deadline = 0;
-  int rc = clu_lock_take(s, 0, before);
+  int rc;
+  if (!s) return NULL;
+  rc = clu_lock_take(s, 0, before);
   while (rc == CLU_TIMEOUT) {
     if (deadline == 0) deadline = clu_deadline(seconds);
     if (clu_os_now() >= deadline) break;
@@ -51,14 +54,31 @@ static void give(void *data, Rboolean jump) {
 SEXP ffi_lock_with(SEXP x, SEXP timeout, SEXP env) {
   locked l = {.env = env};
   l.state = take(x, Rf_asReal(timeout), &l.before);
+  if (!l.state) return R_NilValue;
   return R_UnwindProtect(evaluate, &l, give, &l, NULL);
+}
+
+/* Takes it until ffi_lock_give(): the process that has ended with it before, or 0. */
+SEXP ffi_lock_take(SEXP x, SEXP timeout) {
+  clu_pid before = 0;
+  if (!take(x, Rf_asReal(timeout), &before)) return R_NilValue;
+  return Rf_ScalarInteger((int)before);
+}
+
+SEXP ffi_lock_give(SEXP x) {
+  clu_state *s = clu_state_here(x, CLU_STATE_LOCK);
+  if (s && clu_lock_depth(s) > 0) clu_lock_give(s);
+  return R_NilValue;
 }
 
 SEXP ffi_lock_info(SEXP x) {
   static const char *names[] = {"pid", "taken", "died", ""};
   clu_lock_info is;
-  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  clu_lock_look(clu_state_of(x, CLU_STATE_LOCK), &is);
+  clu_state *s = clu_state_or_elsewhere(x, CLU_STATE_LOCK);
+  SEXP out;
+  if (!s) return R_NilValue;
+  clu_lock_look(s, &is);
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(out, 0, Rf_ScalarInteger(is.holder ? (int)is.holder : NA_INTEGER));
   SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)is.taken));
   SET_VECTOR_ELT(out, 2, Rf_ScalarReal((double)is.died));
@@ -70,15 +90,17 @@ SEXP ffi_lock_info(SEXP x) {
 
 /* Whole numbers, at most 2^53. */
 SEXP ffi_counter_add(SEXP x, SEXP by) {
+  clu_state *s = clu_state_or_elsewhere(x, CLU_STATE_COUNTER);
   int64_t after;
-  if (clu_counter_add(clu_state_of(x, CLU_STATE_COUNTER), (int64_t)Rf_asReal(by), &after) != CLU_OK)
+  if (!s) return R_NilValue;
+  if (clu_counter_add(s, (int64_t)Rf_asReal(by), &after) != CLU_OK)
     clu_raise("argument", "a counter does not go beyond 2^53");
   return Rf_ScalarReal((double)after);
 }
 
 SEXP ffi_counter_set(SEXP x, SEXP value) {
-  return Rf_ScalarReal(
-      (double)clu_counter_set(clu_state_of(x, CLU_STATE_COUNTER), (int64_t)Rf_asReal(value)));
+  clu_state *s = clu_state_or_elsewhere(x, CLU_STATE_COUNTER);
+  return s ? Rf_ScalarReal((double)clu_counter_set(s, (int64_t)Rf_asReal(value))) : R_NilValue;
 }
 
 /* ---- rates ---- */
@@ -93,8 +115,9 @@ SEXP ffi_rate_begin(SEXP x, SEXP each, SEXP burst) {
 /* Seconds that it has waited; -1: it would have been more than `timeout`. */
 SEXP ffi_rate_wait(SEXP x, SEXP n, SEXP timeout) {
   uint64_t began = clu_os_now(), at, deadline = clu_deadline(Rf_asReal(timeout));
-  if (clu_rate_reserve(clu_state_of(x, CLU_STATE_RATE), (uint64_t)Rf_asReal(n), deadline, &at) !=
-      CLU_OK)
+  clu_state *s = clu_state_or_elsewhere(x, CLU_STATE_RATE);
+  if (!s) return R_NilValue;
+  if (clu_rate_reserve(s, (uint64_t)Rf_asReal(n), deadline, &at) != CLU_OK)
     return Rf_ScalarReal(-1);
   while (clu_os_now() < at) {
     clu_os_pause((uint64_t)clu_slice(at));

@@ -14,6 +14,9 @@
  * run R code. It is valid until R code or R's collector runs: another object with the same name may
  * be the one that keeps it. */
 clu_state *clu_state_of(SEXP x, int kind);
+/* Does the same; NULL: it is on another host, and R/forward-ask.R asks there. Entry points then
+ * return NULL. */
+clu_state *clu_state_or_elsewhere(SEXP x, int kind);
 /* Returns the same where this process has it open, else NULL; runs no R code. */
 clu_state *clu_state_here(SEXP x, int kind);
 

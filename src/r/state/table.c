@@ -35,7 +35,7 @@ static clu_state *still(SEXP x, clu_blob *b) {
 SEXP ffi_table_append(SEXP x, SEXP value) {
   clu_blob *b;
   uint64_t id = 0;
-  clu_state_of(x, CLU_STATE_TABLE);
+  if (!clu_state_or_elsewhere(x, CLU_STATE_TABLE)) return R_NilValue;
   b = clu_serialize(NULL, value);
   while (again(clu_table_append(still(x, b), b->data, b->size, &id), b)) continue;
   clu_blob_unref(b);
@@ -45,11 +45,11 @@ SEXP ffi_table_append(SEXP x, SEXP value) {
 SEXP ffi_table_set(SEXP x, SEXP id, SEXP value) {
   uint64_t row = (uint64_t)Rf_asReal(id);
   clu_blob *b;
-  clu_state_of(x, CLU_STATE_TABLE);
+  if (!clu_state_or_elsewhere(x, CLU_STATE_TABLE)) return R_NilValue;
   b = clu_serialize(NULL, value);
   while (again(clu_table_set(still(x, b), row, b->data, b->size), b)) continue;
   clu_blob_unref(b);
-  return R_NilValue;
+  return Rf_ScalarLogical(1);
 }
 
 /* The bytes are copied first: R code may run meanwhile, a finalizer, that looks at another row. */
@@ -79,22 +79,25 @@ static void give_back(void *data, Rboolean jump) {
   for (int i = 0; s && i < 50 && clu_table_give_back(s, p->row.id) == CLU_TIMEOUT; i++) continue;
 }
 
-/* list(id, value) of the row that was taken; NULL: none within `timeout` seconds. */
+/* list(id, value) of the row that was taken; FALSE: none within `timeout` seconds. */
 SEXP ffi_table_pop(SEXP x, SEXP timeout) {
   static const char *names[] = {"id", "value", ""};
   uint64_t deadline = clu_deadline(Rf_asReal(timeout));
   popped p = {.x = x};
   SEXP out, value;
   for (;;) {
-    clu_state *s = clu_state_of(x, CLU_STATE_TABLE);
-    uint32_t events = clu_table_events(s);
-    int rc = clu_table_pop(s, &p.row);
+    clu_state *s = clu_state_or_elsewhere(x, CLU_STATE_TABLE);
+    uint32_t events;
+    int rc;
+    if (!s) return R_NilValue;
+    events = clu_table_events(s);
+    rc = clu_table_pop(s, &p.row);
     if (rc == CLU_OK) break;
     if (rc != CLU_AGAIN) {
       again(rc, NULL);
       continue;
     }
-    if (clu_os_now() >= deadline) return R_NilValue;
+    if (clu_os_now() >= deadline) return Rf_ScalarLogical(0);
     clu_table_wait(s, events, (uint64_t)clu_slice(deadline));
     clu_check_interrupt_now(NULL, NULL);
   }
@@ -144,10 +147,14 @@ static void put_row(SEXP out, R_xlen_t i, uint64_t id, SEXP x) {
 SEXP ffi_table_read(SEXP x, SEXP since) {
   static const char *names[] = {"id", "state", "pid", "value", "set", "changes", ""};
   static const SEXPTYPE types[] = {REALSXP, INTSXP, INTSXP, VECSXP, VECSXP};
-  clu_state *s = clu_state_of(x, CLU_STATE_TABLE);
-  uint64_t changes = clu_table_changes(s), *ids; /* before the rows are looked at */
-  R_xlen_t n = find_changed(s, (uint64_t)Rf_asReal(since), &ids);
-  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  clu_state *s = clu_state_or_elsewhere(x, CLU_STATE_TABLE);
+  uint64_t changes, *ids;
+  R_xlen_t n;
+  SEXP out;
+  if (!s) return R_NilValue;
+  changes = clu_table_changes(s); /* before the rows are looked at */
+  n = find_changed(s, (uint64_t)Rf_asReal(since), &ids);
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
   for (int c = 0; c < OF_CHANGES; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(types[c], n));
   SET_VECTOR_ELT(out, OF_CHANGES, Rf_ScalarReal((double)changes));
   for (R_xlen_t i = 0; i < n; i++) {
@@ -159,12 +166,14 @@ SEXP ffi_table_read(SEXP x, SEXP since) {
 }
 
 SEXP ffi_table_count(SEXP x) {
-  return Rf_ScalarReal((double)clu_table_count(clu_state_of(x, CLU_STATE_TABLE)));
+  clu_state *s = clu_state_or_elsewhere(x, CLU_STATE_TABLE);
+  return s ? Rf_ScalarReal((double)clu_table_count(s)) : R_NilValue;
 }
 
 /* How many rows it has opened again. */
 SEXP ffi_table_reopen(SEXP x) {
   uint64_t n = 0;
+  if (!clu_state_or_elsewhere(x, CLU_STATE_TABLE)) return R_NilValue;
   while (again(clu_table_reopen(clu_state_of(x, CLU_STATE_TABLE), clu_process_is_gone, &n), NULL))
     continue;
   return Rf_ScalarReal((double)n);

@@ -35,11 +35,11 @@ static SEXP whole_tasks(SEXP cl) {
   return clu_engine_growth_is_blocked(all) ? R_NilValue : t;
 }
 
-/* Tells whether R has nothing to see to: deaths, replacements, packages that others have
- * attached. */
+/* Tells whether R has nothing to see to: deaths, replacements, forwarders, packages that others
+ * have attached. */
 static int is_plain(SEXP t) {
   return is_empty(Rf_install("deaths"), t) && is_empty(Rf_install("deaths_in_a_row"), t) &&
-         is_empty(Rf_install("replacements"), t) &&
+         is_empty(Rf_install("replacements"), t) && is_empty(Rf_install("forward"), t) &&
          Rf_asLogical(clu_variable(Rf_install("has_attached"), t)) == FALSE;
 }
 

@@ -1,0 +1,106 @@
+# A process that is not on the session's machine asks it: a function that is known there by
+# its name (one of FORWARDED, forward-serve.R) is called with an object that is there, by a process
+# that stands for this one. See forward-open.R.
+#
+# A process has one connection for all that it asks, in `the$forward`, and one for each lock that it
+# has. A child of it makes its own. A request that was interrupted leaves an answer that nobody
+# wants: its connection is closed, and the process there is interrupted.
+
+FORWARD_WAIT <- 10 # seconds until a forwarder is there, where the object was made on another host
+
+# "": there can be none here.
+forwarder_path <- function() {
+  folder <- .Call(ffi_frozen_folder)
+  if (nzchar(folder)) file.path(folder, "forward", "s") else ""
+}
+
+# Tells whether this process can ask for an object which it does not have.
+is_forwarded <- function(x) {
+  path <- forwarder_path()
+  if (!nzchar(path)) return(FALSE)
+  is_far <- !identical(x$host, Sys.info()[["nodename"]])
+  until <- clock() + if (is_far) FORWARD_WAIT else 0
+  while (!file.exists(path)) {
+    if (clock() >= until) return(FALSE)
+    Sys.sleep(0.02)
+  }
+  TRUE
+}
+
+connect_forwarder <- function() {
+  tryCatch(socket_connect(path = forwarder_path(), blocking = TRUE, open = "r+b", timeout = 1e6,
+                          slot = FALSE),
+           clutch_error = function(e) throw("state_gone", no_forwarder(e)))
+}
+no_forwarder <- function(e) {
+  paste("the session's machine cannot be asked from here any more:", conditionMessage(e))
+}
+
+# The value of the function of that name for `x` and `...`, visible or not as there.
+ask_forwarded <- function(what, x, ...) {
+  link <- the$forward
+  if (is.null(link) || link$pid != Sys.getpid()) {
+    link <- list(socket = connect_forwarder(), pid = Sys.getpid())
+    the$forward <- link
+    .Call(ffi_forward_linked, TRUE)
+  }
+  ok <- FALSE
+  on.exit(if (!ok) leave_forwarder())
+  answer <- ask_by(link$socket, what, x, ...)
+  ok <- TRUE
+  value_of_answer(answer)
+}
+
+# Also called by an idle node: src/r/node/node-loop.c.
+leave_forwarder <- function(unused) {
+  link <- the$forward
+  the$forward <- NULL
+  .Call(ffi_forward_linked, FALSE)
+  if (!is.null(link) && link$pid == Sys.getpid()) close(link$socket)
+}
+
+# list(value, visible, said), or list(error, said).
+ask_by <- function(socket, what, x, ...) {
+  request <- serialize(list(what, list(x, ...)), NULL, xdr = FALSE)
+  tryCatch({
+    socket_send(socket, request)
+    unserialize(socket_receive(socket))
+  }, clutch_error = function(e) throw("state_gone", no_forwarder(e)))
+}
+
+# Said of the lock that was taken for this process.
+HAS_LOCK <- "has it"
+
+value_of_answer <- function(answer) {
+  if (length(answer$said)) relay_said(answer$said)
+  if (!is.null(answer$error)) stop(answer$error)
+  if (answer$visible) answer$value else invisible(answer$value)
+}
+
+# ---- what is said meanwhile ----
+
+SAID_MOST <- 1000L # messages and warnings of one call that are kept for its caller
+
+# The value of a call, its error, and messages and warnings in their order: list(value, visible,
+# said), or list(error, said).
+call_and_keep <- function(f, args) {
+  said <- list()
+  keep <- function(x, restart) {
+    if (length(said) < SAID_MOST) said[[length(said) + 1L]] <<- x
+    tryInvokeRestart(restart)
+  }
+  value <- tryCatch(
+    withCallingHandlers(
+      withVisible(do.call(f, args, quote = TRUE)),
+      warning = function(w) keep(w, "muffleWarning"),
+      message = function(m) keep(m, "muffleMessage")
+    ),
+    error = function(e) list(error = e)
+  )
+  value$said <- said
+  value
+}
+
+relay_said <- function(said) {
+  for (x in said) if (inherits(x, "warning")) warning(x) else message(x)
+}

@@ -1,0 +1,254 @@
+# Shared state and actors of the session's machine, used by processes of other hosts.
+
+outside_checks_only()
+
+hosts_there <- NULL # made by the first test that needs them, ended by the last one
+two_hosts <- function(...) {
+  if (is.null(hosts_there)) hosts_there <<- hosts_or_skip(c("alpha", "beta"))
+  make_cluster(hosts(c("alpha", "beta"), 2, ssh = c("ssh", "-F", hosts_there$config)), ...)
+}
+nothing_is_left <- function(cl) {
+  stop_cluster(cl)
+  expect_hosts_empty(hosts_there)
+}
+# Processes that stand for those of other hosts.
+servers_here <- function() {
+  lines <- system2("ps", c("-e", "-o", "args="), stdout = TRUE)
+  sum(startsWith(lines, "clutch: for a process of another host"))
+}
+
+readlink_of <- function(pid, what) Sys.readlink(file.path("/proc", pid, what))
+
+test_that("locks, counters, rates and tables are the same everywhere", {
+  cl <- two_hosts()
+  lock <- cluster_lock(cl)
+  n <- cluster_counter(cl, start = 5)
+  rate <- cluster_rate(1000, cl = cl)
+  queue <- cluster_table(cl)
+  file <- tempfile() # the hosts share these files
+  writeLines("0", file)
+  ids <- cluster_map(cl, 1:40, function(i) {
+    with_lock(lock, writeLines(format(as.numeric(readLines(file)) + i), file))
+    stopifnot(is.numeric(rate_wait(rate)), is.null(table_pop(queue)))
+    counter_add(n)
+  }, .chunk = 1)
+  with_lock(lock, expect_identical(readLines(file), "820"))
+  expect_identical(sort(unlist(ids)), 6:45 + 0)
+  expect_identical(counter_value(n), 45)
+  expect_identical(lock_info(lock)$died, 0)
+  table_append(queue, data.frame(x = 1:30))
+  seen <- cluster_run(cl, function(rank) {
+    while (!is.null(task <- table_pop(queue))) {
+      table_set(queue, task$id, list(y = task$row$x^2, by = rank))
+      if (task$id <= 10) table_append(queue, list(x = 100L))
+    }
+    node_barrier()
+    now <- list(table_count(queue), counter_set(n, rank), lock_info(lock)$taken)
+    c(now, table_read(queue)[1:5, ])
+  })
+  all <- table_read(queue)
+  expect_identical(all$state, rep("done", 40))
+  expect_identical(all$y, all$x^2)
+  expect_true(all(all$by %in% 1:4))
+  for (x in seen) {
+    expect_identical(x[[1L]], 40)
+    expect_identical(x$x, all$x[1:5])
+  }
+  expect_true(counter_value(n) %in% 1:4)
+  # values of any size, and an error that is the session's own
+  big <- runif(2e6)
+  got <- cluster_map(cl, 1, function(i) {
+    id <- table_append(queue, list(big = big))
+    c(identical(table_read(queue)$big[[id]], big),
+      tryCatch(table_set(queue, 1e6), clutch_argument = conditionMessage))
+  })[[1L]]
+  expect_identical(got, c("TRUE", "the table has no such row"))
+  nothing_is_left(cl)
+  expect_true(eventually(servers_here() == 0L))
+})
+
+test_that("a wait ends by its time, an interrupt, or what it waits for", {
+  cl <- two_hosts()
+  lock <- cluster_lock(cl)
+  queue <- cluster_table(cl)
+  with_lock(lock, {
+    e <- tryCatch(cluster_map(cl, 1, function(i) with_lock(lock, 1, timeout = 0.05)),
+                  error = identity)
+    expect_s3_class(e$parent, "clutch_timeout")
+    # interrupted while it waits: nothing holds the lock afterwards
+    expect_error(collect(cluster_submit(cl, with_lock(lock, "had"), .timeout = 0.5)),
+                 class = "clutch_task_timeout")
+    waits <- cluster_submit(cl, with_lock(lock, with_lock(lock, "had it")))
+  })
+  expect_identical(collect(waits), "had it")
+  expect_null(cluster_map(cl, 1, function(i) table_pop(queue, timeout = 0.1))[[1L]])
+  pops <- cluster_submit(cl, table_pop(queue, timeout = 60)$row$x)
+  table_append(queue, list(x = "come"))
+  expect_identical(collect(pops), "come")
+  # interrupted while it has it, and an error while it has it
+  begun <- tempfile()
+  has <- cluster_submit(cl, with_lock(lock, {
+    file.create(begun)
+    Sys.sleep(60)
+  }))
+  expect_true(eventually(file.exists(begun)))
+  cancel(has)
+  expect_identical(with_lock(lock, "free", timeout = 30), "free")
+  expect_error(cluster_map(cl, 1, function(i) with_lock(lock, stop("within"))), "within")
+  expect_identical(with_lock(lock, "free", timeout = 0), "free")
+  expect_identical(lock_info(lock)$died, 0)
+  # a child of a node is another process
+  both <- cluster_map(cl, 1, function(i) {
+    with_lock(lock, {
+      job <- parallel::mcparallel(tryCatch(with_lock(lock, 1, timeout = 0.05), error = class))
+      c(parallel::mccollect(job)[[1L]][[1L]], with_lock(lock, "again"))
+    })
+  })[[1L]]
+  expect_identical(both, c("clutch_timeout", "again"))
+  nothing_is_left(cl)
+})
+
+test_that("who dies with a lock hands it on, and the next one is told", {
+  cl <- two_hosts()
+  lock <- cluster_lock(cl)
+  expect_error(cluster_map(cl, 1, function(i) {
+    with_lock(lock, tools::pskill(Sys.getpid(), tools::SIGKILL))
+  }), class = "clutch_task_died")
+  expect_warning(had <- with_lock(lock, "mine", timeout = 30), class = "clutch_holder_died")
+  expect_identical(had, "mine")
+  # and where the next one is on another host, too
+  expect_error(cluster_map(cl, 1, function(i) {
+    with_lock(lock, tools::pskill(Sys.getpid(), tools::SIGKILL))
+  }), class = "clutch_task_died")
+  expect_warning(cluster_map(cl, 1, function(i) with_lock(lock, "mine", timeout = 30)), "half done")
+  expect_identical(lock_info(lock)$died, 2)
+  expect_true(eventually(servers_here() <= 4L))
+  nothing_is_left(cl)
+})
+
+test_that("a host that is lost gives back what its processes had, and can come again", {
+  cl <- two_hosts()
+  lock <- cluster_lock(cl)
+  begun <- tempfile()
+  has <- cluster_submit(cl[3:4], with_lock(lock, {
+    file.create(begun)
+    Sys.sleep(60)
+  }))
+  expect_true(eventually(file.exists(begun)))
+  # the forwarder there is killed: who has the lock goes on, and does not have it any more
+  on_host(hosts_there, "beta", "pkill -9 -f 'clutch: forwarder'")
+  expect_warning(had <- with_lock(lock, "free", timeout = 30), class = "clutch_holder_died")
+  expect_identical(had, "free")
+  cancel(has)
+  # another one has come before the next tasks
+  names <- function(...) {
+    got <- cluster_map(cl, 1:8, function(i) {
+      Sys.sleep(0.05)
+      with_lock(lock, Sys.info()[["nodename"]])
+    }, .chunk = 1, ...)
+    sort(unique(unlist(got)))
+  }
+  expect_identical(names(), c("alpha", "beta"))
+  # all R processes of that host are killed: it is started again
+  is_r <- "case $(readlink $p/exe) in */exec/R) echo ${p#/proc/};; esac"
+  on_host(hosts_there, "beta", sprintf("kill -9 $(for p in /proc/[0-9]*; do %s; done)", is_r))
+  expect_true(all(names(.retries = 3) %in% c("alpha", "beta")))
+  expect_true(eventually(identical(names(.retries = 3), c("alpha", "beta")), 30))
+  # the forwarder beside the session
+  own <- system2("pgrep", c("-f", "'^clutch: forwarder'"), stdout = TRUE)
+  here <- Filter(function(pid) {
+    identical(readlink_of(pid, "ns/pid"), readlink_of(Sys.getpid(), "ns/pid"))
+  }, own)
+  expect_length(here, 1L)
+  tools::pskill(as.integer(here), tools::SIGKILL)
+  expect_true(eventually(servers_here() == 0L))
+  expect_identical(names(), c("alpha", "beta"))
+  nothing_is_left(cl)
+})
+
+test_that("a cut of a second loses nothing", {
+  cl <- two_hosts()
+  n <- cluster_counter(cl)
+  count <- cluster_submit(cl[3], for (i in 1:400) {
+    counter_add(n)
+    Sys.sleep(0.002)
+  })
+  expect_true(eventually(counter_value(n) > 20))
+  cut_off(hosts_there, "beta")
+  Sys.sleep(1)
+  make_good(hosts_there, "beta")
+  collect(count)
+  expect_identical(counter_value(n), 400)
+  nothing_is_left(cl)
+})
+
+test_that("actors are called from other hosts", {
+  cl <- two_hosts()
+  total <- cluster_actor(cl, function() {
+    n <- 0
+    list(add = function(k) n <<- n + k, get = function() n, bad = function() stop("no"),
+         said = function() {
+           warning("mind this")
+           invisible("value")
+         }, sleep = function(s) Sys.sleep(s))
+  }, .label = "total")
+  expect_identical(actor_call(total, "add", 1), 1)
+  cluster_map(cl, 1:20, function(i) {
+    if (i %% 2) actor_call(total, "add", i) else actor_cast(total, "add", i)
+  })
+  expect_identical(actor_call(total, "get"), 211)
+  got <- cluster_map(cl, 1, function(i) {
+    e <- tryCatch(actor_call(total, "bad"), error = identity)
+    list(class(e), e$method, conditionMessage(e$parent), format(total),
+         tryCatch(actor_call(total, "none"), error = class)[[1L]],
+         tryCatch(actor_call(total, "sleep", 60, .timeout = 0.2), error = class)[[1L]],
+         withVisible(suppressWarnings(actor_call(total, "said"))))
+  })[[1L]]
+  expect_identical(got[[1L]][[1L]], "clutch_actor_error")
+  expect_identical(got[2:3], list("bad", "no"))
+  expect_match(got[[4L]], "actor total: process")
+  expect_identical(got[5:6], list("clutch_argument", "clutch_timeout"))
+  expect_identical(got[[7L]], list(value = "value", visible = FALSE))
+  expect_warning(cluster_map(cl, 1, function(i) actor_call(total, "said")), "mind this")
+  # a call of a task that is cancelled is given up
+  begun <- tempfile()
+  calls <- cluster_submit(cl, {
+    file.create(begun)
+    actor_call(total, "sleep", 60)
+  })
+  expect_true(eventually(file.exists(begun)))
+  Sys.sleep(0.2)
+  cancel(calls)
+  expect_identical(actor_call(total, "get", .timeout = 30), 211)
+  expect_true(cluster_map_lgl(cl, 1, function(i) actor_stop(total)))
+  e <- cluster_map(cl, 1, function(i) tryCatch(actor_call(total, "get"), error = class))[[1L]]
+  expect_identical(e[[1L]], "clutch_actor_stopped")
+  expect_identical(nrow(cluster_actors(cl)), 0L)
+  nothing_is_left(cl)
+})
+
+test_that("what is gone, or was not made for other hosts, is an error that says so", {
+  cl <- two_hosts()
+  near <- cluster_counter()
+  why_not <- function(x) {
+    cluster_map(cl, 1, function(i) tryCatch(counter_add(x), clutch_state_gone = conditionMessage))
+  }
+  text <- why_not(near)
+  expect_match(text[[1L]], "cluster_counter(cl) is for nodes there", fixed = TRUE)
+  n <- cluster_counter(cl)
+  copy <- unserialize(serialize(n, NULL))
+  expect_identical(cluster_map_dbl(cl, 1, function(i) counter_add(near)), 1) # by the same way
+  rm(n)
+  gc()
+  text <- why_not(copy)
+  expect_match(text[[1L]], "is gone")
+  nothing_is_left(cl)
+  tcp <- make_cluster(1, strategy = "parallel")
+  expect_s3_class(cluster_counter(tcp), "clutch_counter") # on this machine
+  stop_cluster(tcp)
+})
+
+test_that("nothing is left at the end", {
+  stop_hosts(hosts_there)
+  expect_identical(servers_here(), 0L)
+})
