@@ -135,6 +135,7 @@ chaos: build
 	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) all
 	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-scheduler-random -v
 	@CLUTCH_STEPS=4000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-engine-random -v
+	@CLUTCH_KILLS=100000 CLUTCH_TEST_SECONDS=1800 tests/c/build/plain/test-state -v nobody_gets
 	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TREES=1000 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-3600} tools/run-tests.sh /dev/null "chaos|cuts|soak|slow-host|terminal|budget|hosts-tree|launch-tcp|kills|detach"
 
 test-r: build deps-newer

@@ -151,7 +151,7 @@ static void begin(uint64_t seed) {
   signal(SIGABRT, on_signal);
   signal(SIGSEGV, on_signal);
   signal(SIGALRM, on_signal);
-  alarm(TEST_SECONDS - 3);
+  alarm((unsigned)test_seconds() - 3);
   clu_slab_leave();
   HOLDS(W.session = clu_session_new(NULL));
   HOLDS(W.all = clu_engines_new(W.session, &W.turns, &caller));

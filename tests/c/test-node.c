@@ -101,7 +101,7 @@ TEST(a_storm_of_signals_changes_no_byte) {
   for (uint32_t i = 0; i < 2; i++) call(r.nd[i], ECHO, i, (size_t)5 << 20, 1);
   for (uint32_t i = 0; i < 2; i++) expect_echo(&r, r.nd[i], ECHO, i, (size_t)5 << 20);
   tick(0);
-  alarm(TEST_SECONDS);
+  alarm((unsigned)test_seconds());
   down(&r);
 }
 

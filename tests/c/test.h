@@ -12,7 +12,7 @@
  *
  * Each test runs in a process of its own, in file order. It fails when a check fails or a sanitizer
  * finds something, in it or in a process that it forked; when it ends by a signal or before its
- * closing brace; when it takes more than 30 s; when afterwards it has other descriptors open than
+ * closing brace; when it takes more than 100 s; when afterwards it has other descriptors open than
  * before, or children (not reaped ones count, too); with the address sanitizer, when it leaks
  * memory; and when a process that it started outlives it by more than a second. What is left is
  * killed, so that no test disturbs the next.
@@ -64,7 +64,11 @@ const char *__asan_default_options(void) {
 const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stacktrace=1"; }
 #endif
 
-#define TEST_SECONDS 100
+/* CLUTCH_TEST_SECONDS: another number. */
+static inline int test_seconds(void) {
+  const char *given = getenv("CLUTCH_TEST_SECONDS");
+  return given ? atoi(given) : 100;
+}
 #define TEST_MAX 500
 #define TEST_MAX_FDS 4096
 #define TEST_UNUSED __attribute__((unused))
@@ -345,7 +349,7 @@ static void test_in_child(const test_case *t) {
   int n, dup_log = fcntl(test_log, F_DUPFD_CLOEXEC, 200);
   if (dup_log >= 0) test_log = dup_log;
   signal(SIGABRT, test_on_abort);
-  alarm(TEST_SECONDS);
+  alarm((unsigned)test_seconds());
   n = test_open_fds(fds, TEST_MAX_FDS);
   t->run();
   test_compare_fds(fds, n);
@@ -362,7 +366,7 @@ static void test_in_child(const test_case *t) {
 
 /* 0 passed, 1 failed, 2 skipped */
 static int test_one(const test_case *t, int verbose) {
-  double from = test_ms(), end = from + (TEST_SECONDS + 5) * 1e3;
+  double from = test_ms(), end = from + (test_seconds() + 5) * 1e3;
   int status = 0, timed_out = 0;
   pid_t pid;
   memset((void *)test_now, 0, sizeof *test_now);
@@ -380,7 +384,7 @@ static int test_one(const test_case *t, int verbose) {
     }
     if (timed_out || (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)) {
       test_now->failed = 1;
-      test_say("  not done within %d s\n", TEST_SECONDS);
+      test_say("  not done within %d s\n", test_seconds());
     } else if (WIFSIGNALED(status)) {
       test_now->failed = 1;
       test_say("  ended by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
