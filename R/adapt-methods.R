@@ -14,7 +14,7 @@ add_method <- function(ns, generic, class, method) {
 
 # `what`, a function for users, works with this package only, in that version or a newer one.
 need_package <- function(package, what, version = NULL) {
-  is_there <- requireNamespace(package, quietly = TRUE)
+  is_there <- without_signals(requireNamespace(package, quietly = TRUE))
   if (is_there && (is.null(version) || utils::packageVersion(package) >= version)) {
     return(invisible())
   }

@@ -71,9 +71,9 @@ is_private_folder <- function(path, about = file.info(path), link = Sys.readlink
     bitwAnd(as.integer(about$mode), 63L) == 0L && isTRUE(link == "")
 }
 
-# Evaluates code of other packages that may start threads: later's timer, httpuv's. These are to
-# take no signals. R's handler of SIGINT jumps when R waits in select(), as Sys.sleep() does, and in
-# another thread it would jump into R's stack.
+# Evaluates code of other packages that may start threads: later's timer, httpuv's, nanonext's when
+# it is loaded. These are to take no signals. R's handler of SIGINT jumps when R waits in select(),
+# as Sys.sleep() does, and in another thread it would jump into R's stack.
 without_signals <- function(code) {
   on.exit(.Call(ffi_signals_release)) # first: an interrupt may come in between
   .Call(ffi_signals_hold)

@@ -42,11 +42,20 @@ library(clutch)
 cat("clutch", format(packageVersion("clutch")), "of", dirname(find.package("clutch")), "on",
     R.version.string, "with testthat", format(packageVersion("testthat")), "\n")
 
-# Tests start later's timer, a thread that would take signals: SIGINT for this process, where a test
-# interrupts it, could end it then. See without_signals().
+# Tests start later's timer, and nanonext's threads, which would take signals. SIGINT for this
+# process, where a test interrupts it, would then end it, with "stack smashing detected": R's
+# handler, while R waits in select(), jumps to a place on the stack of R's own thread. (Seen without
+# this package: Sys.sleep() with nanonext loaded, and SIGCHLD and SIGINT from outside.) See
+# without_signals().
 if (requireNamespace("later", quietly = TRUE)) {
   clutch:::without_signals(later::later(function() NULL))
   later::run_now()
+}
+uses_nanonext <- function(file) any(grepl("mirai|crew|nanonext", readLines(file)))
+files <- list.files("tests/testthat", "^test-.*\\.R$", full.names = TRUE)
+if (!is.null(filter)) files <- files[grepl(filter, sub("^test-(.*)\\.R$", "\\1", basename(files)))]
+if (any(vapply(files, uses_nanonext, NA))) {
+  clutch:::without_signals(requireNamespace("nanonext", quietly = TRUE))
 }
 
 progress <- source("tools/progress-reporter.R")$value(
