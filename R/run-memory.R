@@ -30,7 +30,7 @@ memory_here <- function(n) {
     end = function() .Call(ffi_mesh_end, mesh),
     keep = function() which(.Call(ffi_mesh_ranks, mesh)$keeps),
     lost = function() character(),
-    close = function() .Call(ffi_mesh_close, mesh)
+    close = function() .Call(ffi_handle_end, mesh)
   )
 }
 

@@ -100,8 +100,20 @@ run <- function(cl, fun, args, needs, o, label, code) {
   errors <- lapply(tasks, function(x) x$outcome$error)
   failed <- which(!vapply(errors, is.null, NA))
   if (length(failed)) stop_in_frames(run_error(errors, failed, mesh$lost()))
-  lapply(tasks, function(x) x$outcome$value)
+  values <- lapply(tasks, function(x) x$outcome$value)
+  remember_waits(tasks_of(cl), tasks, lapply(values, `[[`, "waited"))
+  lapply(values, `[[`, "value")
 }
+
+# For the trace. `waited`: by rank, as of ffi_mesh_waited().
+remember_waits <- function(t, tasks, waited) {
+  jobs <- vapply(tasks, function(x) .Call(ffi_job_state, x$job)$number, 1)
+  seconds <- do.call(rbind, waited)
+  new <- data.frame(job = jobs, rank = seq_along(jobs), receive = seconds[, 1L],
+                    send = seconds[, 2L], together = seconds[, 3L])
+  t$waits <- utils::tail(rbind(t$waits, new), MOST_WAITS)
+}
+MOST_WAITS <- 10000L
 
 # In the node.
 run_part <- function(path, count, rank, hosts, f, args) {
@@ -111,7 +123,7 @@ run_part <- function(path, count, rank, hosts, f, args) {
   on.exit(.Call(ffi_mesh_leave, failed))
   value <- do.call(f, c(list(rank), args), quote = TRUE)
   failed <- FALSE
-  value
+  list(value = value, waited = .Call(ffi_mesh_waited))
 }
 
 # ---- waiting for the parts ----

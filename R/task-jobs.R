@@ -55,6 +55,7 @@ tasks_new <- function(info) {
 
     latest = NULL, # the last death, as of death_of()
     ended = list(), # by node, as text: its latest death, if it was this session that ended it
+    waits = NULL, # of parts of runs: see remember_waits()
     death_log = list(), # the last deaths of nodes: see remember_death()
     problem = NULL, # the last that went wrong with a new node or host, as text
     errors = NULL, # of elements, see counted()

@@ -59,7 +59,7 @@ limits_of_trace <- function(x, n) {
       all <- n * sum(spent$length)
       found <- c(found, list(
         limit_of_size(x, spent, all), limit_of_payload(x, spent, all), limit_of_node(x, all),
-        limit_of_number(x, spent, all, n)
+        limit_of_number(x, spent, all, n), limit_of_waits(attr(x, "waits"), all)
       ))
     }
   }
@@ -243,6 +243,29 @@ number_advice <- function(x, n) {
   if (is_single(x)) return("Submit tasks before the ones before are collected, or use a map")
   if (nrow(x) < n) return("Divide the work into more tasks, or use fewer nodes")
   "Divide the work into more and smaller tasks, and put the longest first"
+}
+
+# Parts of runs wait for each other.
+limit_of_waits <- function(waits, all) {
+  if (is.null(waits)) return(NULL)
+  kinds <- c(receive = "messages", send = "room to send messages",
+             together = "what all do together")
+  seconds <- colSums(waits[names(kinds)])
+  share <- sum(seconds) / all
+  if (share < LEAST_SHARE) return(NULL)
+  most <- names(which.max(seconds))
+  text <- sprintf("parts of runs waited for each other in %s of the nodes' time, most of it for %s",
+                  percent(share), kinds[[most]])
+  by_rank <- sums_by(rowSums(waits[names(kinds)]), waits$rank, max(waits$rank))
+  if (max(by_rank) > 2 * min(by_rank) + 0.01) {
+    text <- sprintf("%s; rank %d waited least, %s, and rank %d longest, %s", text,
+                    which.min(by_rank), duration_text(min(by_rank)), which.max(by_rank),
+                    duration_text(max(by_rank)))
+  }
+  one_limit("messages", share, text, paste(
+    "Give each rank as much to do as the others, let it do more between two messages, or send",
+    "less often"
+  ))
 }
 
 MUCH <- 0.8 # of the machine's memory

@@ -40,7 +40,8 @@
 #'   `plot()`: the trace, invisibly.
 #' @section What limits: Element `limits` of the summary is a data frame with a row for each cause
 #'   that the nodes do not get on faster, what loses most first; without rows where there is none:
-#'   * `what`: `"small_tasks"`, `"large_payloads"`, `"slow_node"`, `"few_elements"` or `"memory"`
+#'   * `what`: `"small_tasks"`, `"large_payloads"`, `"slow_node"`, `"few_elements"`, `"messages"` or
+#'     `"memory"`
 #'   * `share`: of the nodes' time that is lost so; `NA` where that is not known
 #'   * `measured`: what was measured, in words
 #'   * `advice`: what may help
@@ -58,6 +59,11 @@
 #'   option `clutch.memory` of [clutch-options]: `short`, for how many seconds nodes were stopped or
 #'   tasks had to wait; `went`, how many nodes were at work meanwhile, on average; `peak`, the most
 #'   that a node had, and `limit`, what there was for all, both in bytes.
+#' @section Waits: Parts of [cluster_run()] wait for each other, which is part of their `run`.
+#'   `attr(x, "waits")` is a data frame with a row for each of them: `job`, `rank`, and the seconds
+#'   that it has waited for a message (`receive`), for room to send one (`send`), and for others in
+#'   what all do together (`together`). `NULL`: there are none. Parts of runs that have failed are
+#'   not in it.
 #' @section Phases: They follow each other: together they last from `queued` to `received`. Those
 #'   that a task has not come to are `NA`.
 #'   * `queue`: until the task was sent, and its node had no other before it. Of a later attempt the
@@ -107,7 +113,17 @@ cluster_trace <- function(cl = NULL) {
             nodes = length(t$info$handles), jobs = jobs, deaths = deaths_in_trace(t, first),
             open_since = .Call(ffi_tasks_open_since, t$ptr) - first,
             origin = Sys.time() - (clock() - first), memory = memory_in_trace(t, first),
-            machine_memory = machine_memory(), shortage = room_of_tasks(t))
+            machine_memory = machine_memory(), shortage = room_of_tasks(t),
+            waits = waits_in(t, raw))
+}
+
+# A data frame with a row for each part of a run that is among these tasks; NULL: none is.
+waits_in <- function(t, raw) {
+  waits <- t$waits[t$waits$job %in% raw$job, , drop = FALSE]
+  if (!is.null(waits) && nrow(waits)) {
+    rownames(waits) <- NULL
+    waits
+  }
 }
 
 # Columns of a trace that are times.

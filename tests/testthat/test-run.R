@@ -8,6 +8,33 @@ run_on <- function(n, ...) {
 
 run_failure <- function(expr) tryCatch(expr, clutch_error = identity)
 
+test_that("the trace tells how long parts have waited, and for what", {
+  cl <- make_cluster(2)
+  expect_null(attr(cluster_trace(cl), "waits"))
+  cluster_run(cl, function(rank) {
+    node_barrier()
+    if (rank == 1) Sys.sleep(0.3)
+    if (rank == 1) node_send(2, "late") else node_receive(1)
+    if (rank == 2) Sys.sleep(0.3)
+    node_barrier()
+  })
+  expect_error(cluster_run(cl, function(rank) stop("no")))
+  waits <- attr(cluster_trace(cl), "waits")
+  expect_identical(waits$rank, 1:2)
+  expect_gt(waits$receive[[2L]], 0.25)
+  expect_identical(waits$receive[[1L]], 0)
+  expect_gt(waits$together[[1L]], 0.25)
+  # a sender waits for room
+  cluster_run(cl, function(rank) {
+    if (rank == 2) Sys.sleep(1)
+    for (k in 1:20000) if (rank == 1) node_send(2, k) else node_receive(1)
+  })
+  waits <- attr(cluster_trace(cl), "waits")
+  expect_identical(nrow(waits), 4L)
+  expect_gt(waits$send[[3L]], 0)
+  stop_cluster(cl)
+})
+
 test_that("each node is a part, with a rank", {
   cl <- make_cluster(3)
   on.exit(stop_cluster(cl))

@@ -166,3 +166,19 @@ test_that("the summary of one task on one node is in the singular", {
   cluster_map(cl, 1, identity)
   expect_output(print(summary(cluster_trace(cl))), "^1 task, 0 failed, in [0-9.]+ s on 1 node\n")
 })
+
+test_that("parts of runs that wait for each other are said, and which waits least", {
+  x <- as_trace(data.frame(
+    job = 1:2, label = "rank", element = 1, node = 1:2, host = "here", queued = 0, sent = 0,
+    began = 0, ended = 1, received = 1, bytes = 10, ok = TRUE, end = "ok"
+  ), 2)
+  waits <- data.frame(job = 1:2, rank = 1:2, receive = c(0, 0.6), send = 0, together = c(0.1, 0.2))
+  attr(x, "waits") <- waits
+  found <- summary(x)$limits
+  expect_identical(found$what, "messages")
+  expect_equal(found$share, 0.45)
+  expect_match(found$measured, "45 % of the nodes' time, most of it for messages; rank 1 waited")
+  expect_match(found$measured, "least, 100.0 ms, and rank 2 longest, 800.0 ms")
+  attr(x, "waits")[3:5] <- waits[3:5] / 10
+  expect_identical(nrow(summary(x)$limits), 0L)
+})

@@ -337,9 +337,9 @@
   PLAIN(ffi_mesh_path, 1, (SEXP x))                                                              \
   PLAIN(ffi_mesh_died, 4, (SEXP x, SEXP rank, SEXP signal, SEXP status))                         \
   PLAIN(ffi_mesh_end, 1, (SEXP x))                                                               \
-  PLAIN(ffi_mesh_close, 1, (SEXP x))                                                             \
   PLAIN(ffi_mesh_ranks, 1, (SEXP x))                                                             \
   PLAIN(ffi_mesh_join, 3, (SEXP path, SEXP count, SEXP rank))                                    \
+  PLAIN(ffi_mesh_waited, 0, (void))                                                              \
   PLAIN(ffi_mesh_leave, 1, (SEXP failed))                                                        \
   PLAIN(ffi_mesh_forget, 0, (void))                                                              \
   PLAIN(ffi_mesh_me, 0, (void))                                                                  \

@@ -48,11 +48,6 @@ SEXP ffi_mesh_end(SEXP x) {
   return R_NilValue;
 }
 
-SEXP ffi_mesh_close(SEXP x) {
-  clu_handle_end(x);
-  return R_NilValue;
-}
-
 /* ---- what is known of the ranks ---- */
 
 enum {
@@ -138,6 +133,13 @@ SEXP ffi_mesh_join(SEXP path, SEXP count, SEXP rank) {
   return R_NilValue;
 }
 
+/* Seconds that it has waited so far: to receive, to send, and for what all do together. */
+SEXP ffi_mesh_waited(void) {
+  SEXP out = Rf_allocVector(REALSXP, CLU_WAITED);
+  for (int i = 0; i < CLU_WAITED; i++) REAL(out)[i] = (double)clu_part.waited[i] / 1e9;
+  return out;
+}
+
 /* Its part has ended. */
 SEXP ffi_mesh_leave(SEXP failed) {
   if (!clu_part.mesh || !clu_mesh_is_ours(clu_part.mesh)) return R_NilValue;
@@ -203,8 +205,10 @@ int clu_part_rank(SEXP x, int any) {
   return (int)rank - 1;
 }
 
-void clu_part_sleep(uint32_t events, uint64_t deadline) {
+void clu_part_sleep(enum clu_waited what, uint32_t events, uint64_t deadline) {
+  uint64_t began = clu_os_now();
   int rc = clu_mesh_sleep(clu_part.mesh, events, (uint64_t)clu_slice(deadline));
+  clu_part.waited[what] += clu_os_now() - began;
   if (rc != CLU_OK) clu_part_stop(rc, -1);
   clu_check_interrupt(NULL, NULL);
 }
@@ -219,7 +223,7 @@ void clu_part_meet(const clu_meeting *why) {
     uint32_t events = clu_mesh_events(m);
     rc = clu_mesh_has_met(m, turn, &who);
     if (rc != CLU_AGAIN || clu_mesh_verdict(m, NULL) != CLU_OK) break;
-    clu_part_sleep(events, CLU_NEVER);
+    clu_part_sleep(CLU_WAITED_FOR_ALL, events, CLU_NEVER);
   }
   clu_mesh_waits(m, CLU_WAIT_NONE, -1, NULL);
   if (rc != CLU_OK) clu_part_stop(rc, who);

@@ -11,12 +11,15 @@
 #include "core/mesh/mesh.h"
 #include "r/base/r-api.h"
 
+enum clu_waited { CLU_WAITED_TO_RECEIVE, CLU_WAITED_TO_SEND, CLU_WAITED_FOR_ALL, CLU_WAITED };
+
 typedef struct clu_this_part {
-  clu_mesh *mesh;     /* NULL: this process is no part of a run */
-  int has_left;       /* it has ended, and others may need what it keeps */
-  clu_blob *sending;  /* the message on its way */
-  int is_half_sent;   /* some of it is in a ring */
-  clu_message *taken; /* the message that was received last */
+  clu_mesh *mesh;              /* NULL: this process is no part of a run */
+  int has_left;                /* it has ended, and others may need what it keeps */
+  clu_blob *sending;           /* the message on its way */
+  int is_half_sent;            /* some of it is in a ring */
+  clu_message *taken;          /* the message that was received last */
+  uint64_t waited[CLU_WAITED]; /* ns so far, by what for */
 } clu_this_part;
 extern clu_this_part clu_part;
 
@@ -29,9 +32,8 @@ NORET void clu_part_stop(int rc, int who);
 /* A rank, as R counts them, or with `any` NULL (-1). An R error where it is none. */
 int clu_part_rank(SEXP x, int any);
 /* Sleeps until the event count is another, and checks for interrupts, which jump. An R error after
- * a verdict.
- */
-void clu_part_sleep(uint32_t events, uint64_t deadline);
+ * a verdict. */
+void clu_part_sleep(enum clu_waited what, uint32_t events, uint64_t deadline);
 /* All ranks meet; an R error where they do not. Blocks. */
 void clu_part_meet(const clu_meeting *why);
 

@@ -33,7 +33,7 @@ static void send_to_all(clu_mesh *m, const int *to, int n, const char *tag) {
     clu_part.is_half_sent = rc == CLU_AGAIN && s.begun;
     if (rc != CLU_AGAIN) break;
     if (!waited) clu_mesh_waits(m, CLU_WAIT_ROOM, to[0], tag);
-    clu_part_sleep(events, CLU_NEVER);
+    clu_part_sleep(CLU_WAITED_TO_SEND, events, CLU_NEVER);
   }
   clu_mesh_waits(m, CLU_WAIT_NONE, -1, NULL);
   if (rc == CLU_LIMIT) clu_raise("memory", "a vector of the value cannot be handed on");
@@ -142,7 +142,7 @@ static void stop_if_dead(clu_mesh *m, int rank) {
     clu_mesh_info(m, rank, &is);
     if (is.state == CLU_RANK_DEAD) clu_part_stop(CLU_DEAD, rank);
     if (clu_os_process_state(is.pid) == 0) deadline = began + KNOWN_WITHIN;
-    clu_part_sleep(events, clu_os_now() + ENDS_WITHIN / 20);
+    clu_part_sleep(CLU_WAITED_TO_RECEIVE, events, clu_os_now() + ENDS_WITHIN / 20);
   }
 }
 
@@ -174,7 +174,7 @@ SEXP ffi_mesh_receive(SEXP from, SEXP tag, SEXP timeout, SEXP look) {
     if (rc != CLU_AGAIN || clu_os_now() >= deadline) break;
     if (!waited)
       clu_mesh_waits(m, deadline == CLU_NEVER ? CLU_WAIT_MESSAGE : CLU_WAIT_FOR_TIME, rank, t);
-    clu_part_sleep(events, deadline);
+    clu_part_sleep(CLU_WAITED_TO_RECEIVE, events, deadline);
   }
   clu_mesh_waits(m, CLU_WAIT_NONE, -1, NULL);
   if (rc == CLU_AGAIN) return R_NilValue;
