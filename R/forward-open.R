@@ -76,6 +76,7 @@ open_forwarder <- function(info, k) {
 # One that has ended is started again, on hosts that are there, when something is about to be done.
 restore_forwarders <- function(t) {
   x <- t$forward
+  if (.Call(ffi_forward_await, x$handle, NULL, 0)) return(invisible())
   is_gone <- function(is) is.list(is) && !node_works(is$node)
   all_are <- !node_works(handle_of_servers(x))
   gone <- names(if (all_are) x$hosts else Filter(is_gone, x$hosts))

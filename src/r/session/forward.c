@@ -20,6 +20,7 @@ typedef struct forwards {
   of_clients *hosts; /* by number */
   uint32_t n;
   size_t cap;
+  int lost; /* one of them has ended */
 } forwards;
 
 static forwards *all;
@@ -59,6 +60,7 @@ static void say_lost(clu_node *to, uint32_t host) {
 static void heard_of_servers(forwards *x, const clu_msg *m) {
   int64_t host = m ? clu_forward_host(m->body) : -1;
   if (!m) {
+    x->lost = 1;
     x->servers = NULL;
     for (uint32_t i = 0; i < x->n; i++) say_lost(x->hosts[i].node, i);
   } else if (host >= 0 && host < x->n) {
@@ -68,6 +70,7 @@ static void heard_of_servers(forwards *x, const clu_msg *m) {
 
 static void heard_of_clients(forwards *x, uint32_t host, const clu_msg *m) {
   if (!m) {
+    x->lost = 1;
     x->hosts[host].node = NULL;
     set_use(&x->hosts[host], 0);
     say_lost(x->servers, host);
@@ -134,11 +137,22 @@ static int has_come(void *data) {
   return c->is_open || !c->node || !a->of->servers;
 }
 
+/* Tells whether none has ended since this was asked before, as far as it has come here. */
+static int none_was_lost(forwards *x) {
+  int none;
+  clu_pump(0, NULL);
+  none = !x->lost;
+  x->lost = 0;
+  return none;
+}
+
 /* Tells whether clients of that host can connect, and both forwarders are there; waits until they
- * can. */
+ * can. `number` NULL: whether none has ended since that was asked before. */
 SEXP ffi_forward_await(SEXP handle, SEXP number, SEXP seconds) {
-  awaited a = {get(handle), (uint32_t)Rf_asInteger(number)};
+  awaited a = {get(handle), 0};
   const of_clients *c;
+  if (number == R_NilValue) return Rf_ScalarLogical(none_was_lost(get(handle)));
+  a.host = (uint32_t)Rf_asInteger(number);
   if (a.host >= a.of->n) clu_raise("argument", "there is no such host");
   clu_wait_for(has_come, &a, clu_in_seconds(seconds), NULL);
   c = &a.of->hosts[a.host];
