@@ -29,6 +29,7 @@
 #   machine_memory    MB of this machine, see trace-memory.R
 #   links        link processes to other hosts, see hosts-link.R
 #   tree_from    so many hosts and more are started as a tree, see hosts-tree.R
+#   slurm_arrays how many tasks an array of Slurm's may have, see slurm-job.R
 #   clusters     how many there were
 #   is_child     this is a forked child of a session
 #   journal_runs, journal_maps, journal_jobs, journal_of_loops    see journal-map.R,
@@ -58,6 +59,7 @@ the$daemons <- list()
 the$crew <- list()
 the$links <- list()
 the$held <- list()
+the$slurm_arrays <- list()
 the$listeners <- list()
 the$has_spans <- FALSE
 the$prompts <- list()

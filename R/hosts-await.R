@@ -95,7 +95,7 @@ host_failure_text <- function(k, info) {
   }
   node <- list(host = x$hosts[[k]], rshcmd = shell_words(x$ssh), by_hosts = TRUE,
                has_library = !is.null(x$r$lib), by_name = !is.null(x$by_name))
-  known <- list(why = why, i = i, printed = printed_of(info, command))
+  known <- list(why = why, i = i, printed = printed_of(info, command, k))
   better <- info$plan$kind$failure(info, k, command, known$printed)
   known[names(better)] <- better
   advice <- advice_for(node, known$i, known$printed, info$port)

@@ -11,6 +11,14 @@ cleanup_command <- function(argv, at_end) {
   c("sh", "-c", program, "sh", format(Sys.getpid()), argv)
 }
 
+# For a command that submits an array of jobs, one a host. Each word that the shell reads is the
+# number of a task that is not needed any more. `at_end`: as above; `some`: lines about "$job" and
+# the tasks "$some", with commas between them.
+array_command <- function(argv, tasks, at_end, some) {
+  lines <- shell_lines("cleanup-array", tasks = format(tasks), at_end = at_end, some = some)
+  c("sh", "-c", paste(lines, collapse = "\n"), "sh", argv)
+}
+
 # The handle of who removes this folder when the session has ended. The session does it when that
 # shell has ended before it, as it does when its cluster is garbage.
 # A job that begins or ends just then makes files there, and then rm does not remove the folder. So

@@ -7,13 +7,14 @@ new_host_kind <- function(by, commands, has_names = FALSE, leaves = FALSE, ends_
                           shown = shown_as_words, watch_text = no_value, poll = no_value,
                           queued = no_seconds, started = no_value, will_not_come = never,
                           may_print = never, failure = no_value, attend = no_value,
-                          ask = no_value, waits_too_long = no_value, began = no_value) {
+                          ask = no_value, waits_too_long = no_value, began = no_value,
+                          asks_together = FALSE) {
   list(by = by, commands = commands, has_names = has_names, leaves = leaves,
        ends_itself = ends_itself, parents = parents, address = address, tunnels = tunnels,
        environment = environment, prepare = prepare, shown = shown, watch_text = watch_text,
        poll = poll, queued = queued, started = started, will_not_come = will_not_come,
        may_print = may_print, failure = failure, attend = attend, ask = ask,
-       waits_too_long = waits_too_long, began = began)
+       waits_too_long = waits_too_long, began = began, asks_together = asks_together)
 }
 
 no_value <- function(...) NULL

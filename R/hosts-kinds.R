@@ -42,6 +42,7 @@
 #   ask(info)           finds out about the jobs of hosts that were asked for
 #   waits_too_long(info, k)  says so, where a host has waited in a queue for too long; or NULL
 #   began(info, k)      when the host's job was seen not to wait any more, by clock(); or NULL
+#   asks_together       TRUE: one command can ask for many hosts, and to run it is dear
 #
 # A launch is a list of
 #   argv      command and arguments
@@ -57,6 +58,8 @@
 #   printed   the file there in which is what the job has printed; NULL: job.log
 #   cancel    lines of a shell that cancel job "$job", which is what the command has printed; NULL:
 #             there is no job that outlives the command
+#   cancel_some  lines of a shell that cancel the tasks "$some" of array "$job", where each host is
+#             a task of it, from 0 on; "%a" in `printed` is its number. NULL: it is no array
 #
 # To write one: a room <name>-*.R with a function for users, which makes a description by
 # new_hosts("<name>", ...), and with these functions. It adds the kind by add_kind(), and gets a

@@ -51,7 +51,9 @@ show_hosts <- function(info) {
     if (wants_folder(info)) paste("<folder> is a new one in", x$folder),
     if (length(info$node_env)) paste("nodes with", variable_text(info$node_env)),
     if (length(info$plan$packages)) paste("attaches", paste(info$plan$packages, collapse = ", ")),
-    if (!is.null(x$least)) "each of them as this one:",
+    if (!is.null(x$least)) {
+      if (length(shown[[1L]]$hosts) == 1L) "each of them as this one:" else "several as these:"
+    },
     unlist(lapply(shown, show_launch, info))
   )
 }

@@ -135,33 +135,57 @@ run_launch <- function(info, launch, text) {
     Sys.chmod(script, "0700")
   }
   argv <- launch$argv
-  if (!is.null(launch$cancel)) {
-    program(argv[[1L]]) # where there is none, the error names it, and not the shell
+  # where there is none, the error names it, and not the shell
+  if (!is.null(launch$cancel)) program(argv[[1L]])
+  is_array <- !is.null(launch$cancel_some)
+  if (is_array) {
+    argv <- array_command(argv, length(launch$hosts), launch$cancel, launch$cancel_some)
+    input <- "\n" # what follows is said by end_commands()
+  } else if (!is.null(launch$cancel)) {
     argv <- cleanup_command(argv, launch$cancel)
   }
   log <- tempfile("clutch-host-", fileext = ".log")
   env <- info$plan$kind$environment(info$plan$launch, effective_env(NULL))
-  handle <- run_command(argv, env, log, input = input, hold = isTRUE(launch$watched),
+  handle <- run_command(argv, env, log, input = input, hold = is_array || isTRUE(launch$watched),
                         leaves = info$plan$kind$leaves)
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
+       tasks = if (is_array) seq_along(launch$hosts) - 1L, settings = launch$settings,
        keeps_job = !is.null(launch$cancel), printed = launch$printed, began = clock())
 }
 
 command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$remote$commands)
 
-# Notes that what was run for host `k` is over.
+# Notes that what was run for host `k` is over. Of an array the other hosts stay.
 forget_command <- function(info, k) {
-  set_remote(info, commands = Filter(function(command) !k %in% command$hosts, info$remote$commands))
+  commands <- lapply(info$remote$commands, function(command) {
+    at <- match(k, command$hosts)
+    if (is.na(at)) return(command)
+    if (is.null(command$tasks)) return(NULL)
+    command$hosts <- command$hosts[-at]
+    command$tasks <- command$tasks[-at]
+    if (length(command$hosts)) command
+  })
+  set_remote(info, commands = Filter(Negate(is.null), commands))
 }
+
+# The number that host `k` has in the array of its command; NULL: it is no array.
+task_of <- function(command, k) command$tasks[match(k, command$hosts)]
 
 # Nothing was run for it here: it waits for its turn, or is another host's to start.
 is_not_run <- function(info, k) is.null(command_of(info, k))
 
-# By the command, and by the job that it has submitted.
-printed_of <- function(info, command) {
-  printed <- if (is.null(command$printed)) "job.log" else command$printed
+# By the command of host `k`, and by the job that it has submitted.
+printed_of <- function(info, command, k) {
   has_file <- isTRUE(command$keeps_job) && !is.null(info$remote$folder)
-  c(log_lines(command$log), if (has_file) log_lines(file.path(info$remote$folder, printed)))
+  file <- if (has_file) printed_files(info, command, task_of(command, k))
+  c(log_lines(command$log), if (has_file) log_lines(file))
+}
+
+# These files have what jobs print. `tasks`: numbers in an array, for which "%a" stands.
+printed_files <- function(info, launch, tasks) {
+  name <- if (is.null(launch$printed)) "job.log" else launch$printed
+  if (!grepl("%a", name, fixed = TRUE)) return(file.path(info$remote$folder, name))
+  file.path(info$remote$folder, vapply(tasks, function(task) sub("%a", task, name), ""))
 }
 
 # ---- the end ----

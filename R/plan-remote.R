@@ -9,7 +9,7 @@ new_remote <- function() {
     given_up = NULL, # numbers of lost hosts that are not started again
 
     # the commands that start them, see hosts-run.R:
-    # what was run: list(handle, log, hosts, argv, keeps_job, printed, began) each
+    # what was run: list(handle, log, hosts, argv, tasks, settings, keeps_job, printed, began) each
     commands = NULL,
     folder = NULL, # of files that hosts read, or NULL
     cleanup = NULL, # list of one handle, or NULL: who removes it when the session has ended
@@ -25,7 +25,8 @@ new_remote <- function() {
     why_missing = NULL, # lines that say why
 
     # jobs of a queue, see slurm-job.R and slurm-ends.R:
-    jobs = list(), # those that were submitted, by the number of their first host as text
+    jobs = list(), # those that were submitted, by the number of their first host as text; each
+    # task of an array is a job
     ask_at = 0, # when Slurm is asked next, by clock()
     waiting = NULL, # the progress line
     job_ends = list(), # by number of the job: how that has ended, as of slurm_job_end()

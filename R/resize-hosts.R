@@ -9,6 +9,8 @@
 #   next_check  when resize-size.R acts next, by clock()
 #   failures  so many in turn have not come; `again`: when the next is asked for; `pause`: before
 #             the one after that
+#   short_since  since when hosts are wanted that may be asked for together, by clock(); NULL: none
+#             are
 #   surplus_since  since when more are asked for than are of use; NULL: they are not
 #   held      the commands that hold jobs, see hold_commands()
 
@@ -75,31 +77,43 @@ ranks_at <- function(info, k) which(info$host_of == k)
 
 # ---- it is asked for ----
 
-ask_for_host <- function(t, k) {
+# These hosts are asked for, by as few commands as their kind needs.
+ask_for_hosts <- function(t, hosts) {
   info <- t$info
-  x <- info$plan$launch
   suspendInterrupts({ # a job of which nobody knows would stay
-    forget_host(info, k)
-    set_host(info, k, link_host(info$remote$link, host_setup(info)))
-    launch <- commands_now(info, k)[[1L]]
-    if (!is.null(launch$printed)) unlink(file.path(info$remote$folder, launch$printed))
-    run_and_note(info, launch, settings_for(info, launch, info$remote$patience))
-    handle <- command_of(info, k)$handle
-    t$resize$held$handles <- c(t$resize$held$handles, list(handle))
-    t$resize$at[[k]] <- "asked"
-    t$resize$ending[[k]] <- NA
-    if (!k %in% first_hosts(x)) {
-      server <- info$remote$servers[[k]]$handle
-      .Call(ffi_tasks_host, t$ptr, k, ranks_at(info, k), server, handle, x$idle)
+    for (k in hosts) {
+      forget_host(info, k)
+      # numbers of the link process in turn, by which those of one command know each other
+      set_host(info, k, link_host(info$remote$link, host_setup(info)))
+    }
+    for (launch in commands_now(info, hosts)) {
+      unlink(printed_files(info, launch, seq_along(launch$hosts) - 1L)) # of hosts before
+      run_and_note(info, launch, settings_for(info, launch, info$remote$patience))
+      note_asked(t, command_of(info, launch$hosts[[1L]]))
     }
   })
+}
+
+# `command`: an element of info$remote$commands, which was just run.
+note_asked <- function(t, command) {
+  info <- t$info
+  x <- info$plan$launch
+  t$resize$held$handles <- c(t$resize$held$handles, list(command$handle))
+  for (k in command$hosts) {
+    t$resize$at[[k]] <- "asked"
+    t$resize$ending[[k]] <- NA
+    if (k %in% first_hosts(x)) next
+    server <- info$remote$servers[[k]]$handle
+    .Call(ffi_tasks_host, t$ptr, k, ranks_at(info, k), server, command$handle,
+          task_of(command, k), x$idle)
+  }
 }
 
 # Forgets what is known of the host before.
 forget_host <- function(info, k) {
   key <- format(k)
   command <- command_of(info, k)
-  if (!is.null(command)) unlink(command$log)
+  if (length(command$hosts) == 1L) unlink(command$log)
   forget_command(info, k)
   set_end_of_host(info, key, NULL)
   set_job(info, key, NULL)
@@ -127,7 +141,7 @@ open_host <- function(t, k) {
   show_nodes(info, ranks)
   .Call(ffi_tasks_host_there, t$ptr, k)
   t$resize$at[[k]] <- "there"
-  unlink(file.path(info$remote$folder, sprintf("settings-%d", k)))
+  remove_settings(t, k)
   no_failures(t$resize)
   tell_event("start", info, text = "a host has come", host = name_of_host(info, k),
              nodes = length(ranks))
@@ -135,24 +149,33 @@ open_host <- function(t, k) {
 
 # ---- it goes ----
 
-# Nothing is left of it in a moment. `text`: why.
-release_host <- function(t, k, text) {
+# Nothing is left of these hosts in a moment. `text`: why.
+release_hosts <- function(t, hosts, text) {
   info <- t$info
-  nodes <- sum(t$resize$at[[k]] == "there") * info$plan$launch$each[[k]]
-  host_end(info$remote$servers[[k]])
-  end_command(command_of(info, k)$handle)
-  .Call(ffi_tasks_host_gone, t$ptr, k)
-  t$resize$at[[k]] <- "none"
-  unlink(file.path(info$remote$folder, sprintf("settings-%d", k)))
-  name <- name_of_host(info, k)
-  if (is.null(name)) name <- info$plan$launch$hosts[[k]]
-  tell_event("stop", info, text = text, host = name, nodes = nodes)
+  for (k in hosts) host_end(info$remote$servers[[k]])
+  end_commands(info, hosts)
+  for (k in hosts) {
+    nodes <- sum(t$resize$at[[k]] == "there") * info$plan$launch$each[[k]]
+    .Call(ffi_tasks_host_gone, t$ptr, k)
+    t$resize$at[[k]] <- "none"
+    remove_settings(t, k)
+    name <- name_of_host(info, k)
+    if (is.null(name)) name <- info$plan$launch$hosts[[k]]
+    tell_event("stop", info, text = text, host = name, nodes = nodes)
+  }
+}
+
+# The file with the settings of host `k` goes when none of its command is to read it any more.
+remove_settings <- function(t, k) {
+  command <- command_of(t$info, k)
+  if (is.null(command$settings) || any(t$resize$at[command$hosts] == "asked")) return(invisible())
+  unlink(file.path(t$info$remote$folder, command$settings))
 }
 
 # It does not come. Others are asked for after a pause.
 host_failed <- function(t, k, why) {
   r <- t$resize
-  release_host(t, k, why)
+  release_hosts(t, k, why)
   r$failures <- r$failures + 1L
   r$again <- clock() + r$pause
   r$pause <- min(2 * r$pause, RESIZE_PAUSES[[2L]])
@@ -161,6 +184,20 @@ host_failed <- function(t, k, why) {
   text <- paste0("the cluster cannot grow now: ", why)
   name <- t$info$plan$launch$hosts[[k]]
   warning(warningCondition(text, class = "clutch_hosts_missing", hosts = name))
+}
+
+# The jobs of these hosts end. Of an array only they do, and its command ends with the last one.
+end_commands <- function(info, hosts) {
+  for (command in info$remote$commands) {
+    of <- intersect(hosts, command$hosts)
+    if (!length(of)) next
+    if (is.null(command$tasks)) {
+      end_command(command$handle)
+    } else {
+      words <- paste(task_of(command, of), collapse = " ")
+      .Call(ffi_psock_say, command$handle, paste0(words, "\n"))
+    }
+  }
 }
 
 # A command that holds a job sees to its end when it is told to end.

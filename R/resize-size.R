@@ -23,6 +23,7 @@
 RESIZE_EVERY <- 0.2  # seconds between two checks
 WORK_EACH <- 5       # seconds of work that are worth a node
 ASKED_AT_ONCE <- 8L  # hosts that are asked for at a time, or as many as are there
+TOGETHER_AFTER <- 2  # seconds for which few hosts wait for others that are asked for with them
 MOST_FAILURES <- 3L  # in turn, until a map that has no node fails
 
 # The manager of hosts that may grow, see manager_of(). `hear_of_ends`: of their kind.
@@ -46,13 +47,11 @@ see_to_size <- function(t) {
 }
 
 see_to_ended_hosts <- function(t) {
-  for (k in .Call(ffi_tasks_hosts_idle, t$ptr)) {
-    release_host(t, k, "there was nothing to do for it")
+  release_hosts(t, .Call(ffi_tasks_hosts_idle, t$ptr), "there was nothing to do for it")
+  is_over <- function(k) {
+    host_is_away(t, k) && .Call(ffi_tasks_are_gone, t$ptr, ranks_at(t$info, k))
   }
-  for (k in which(t$resize$at == "there")) {
-    is_over <- host_is_away(t, k) && .Call(ffi_tasks_are_gone, t$ptr, ranks_at(t$info, k))
-    if (is_over) release_host(t, k, "the host has ended")
-  }
+  release_hosts(t, Filter(is_over, which(t$resize$at == "there")), "the host has ended")
 }
 
 # ---- those that were asked for ----
@@ -104,21 +103,51 @@ see_to_surplus <- function(t) {
   nodes <- .Call(ffi_tasks_desired, t$ptr, WORK_EACH)
   wanted <- min(max(ceiling(nodes / x$each[[1L]]), x$least), length(x$each))
   have <- sum(r$at != "none")
-  if (wanted > have) ask_for_more(t, wanted - have)
+  ask_for_more(t, wanted)
   give_up_asked(t, have - wanted)
 }
 
-ask_for_more <- function(t, n) {
+ask_for_more <- function(t, wanted) {
   r <- t$resize
-  if (clock() < r$again) return(invisible())
-  most <- max(ASKED_AT_ONCE, sum(r$at == "there")) - sum(r$at == "asked")
-  for (k in utils::head(which(r$at == "none"), max(min(n, most), 0))) {
-    failed <- tryCatch({
-      ask_for_host(t, k)
-      NULL
-    }, clutch_error = conditionMessage)
-    if (!is.null(failed)) return(host_failed(t, k, failed))
+  now <- clock()
+  if (now < r$again) return(invisible())
+  how_many <- if (t$info$plan$kind$asks_together) hosts_to_ask_together else hosts_to_ask
+  n <- how_many(r, wanted, now)
+  if (n <= 0L) return(invisible())
+  hosts <- utils::head(which(r$at == "none"), n)
+  failed <- tryCatch({
+    ask_for_hosts(t, hosts)
+    NULL
+  }, clutch_error = conditionMessage)
+  if (is.null(failed)) return(invisible())
+  # of several commands the first ones may have been run
+  host_failed(t, c(hosts[r$at[hosts] == "none"], hosts)[[1L]], failed)
+}
+
+# How many hosts are asked for now, if so many are wanted. 0, or less: none.
+hosts_to_ask <- function(r, wanted, now) {
+  there <- sum(r$at == "there")
+  asked <- sum(r$at == "asked")
+  min(wanted - there - asked, max(ASKED_AT_ONCE, there) - asked)
+}
+
+# Does so where one command asks for many: it is not run for each few that come, nor for each few
+# that are wanted. With every command there are twice as many, or it has waited for that. A command
+# for many that was refused may be too much for a limit of the user's: then one is asked for.
+hosts_to_ask_together <- function(r, wanted, now) {
+  there <- sum(r$at == "there")
+  asked <- sum(r$at == "asked")
+  most <- max(ASKED_AT_ONCE, 2L * there)
+  n <- min(wanted - there - asked, most - asked)
+  if (n <= 0L) {
+    r$short_since <- NULL
+    return(0L)
   }
+  if (is.null(r$short_since)) r$short_since <- now
+  is_much <- n >= min(there + asked, most)
+  if (asked > most / 4 || !(is_much || now - r$short_since >= TOGETHER_AFTER)) return(0L)
+  r$short_since <- NULL
+  if (r$failures > 0L) 1L else n
 }
 
 # `n` hosts of those that were asked for, and have not come, are too many. They may be needed in a
@@ -132,7 +161,7 @@ give_up_asked <- function(t, n) {
   } else if (is.null(r$surplus_since)) {
     r$surplus_since <- clock()
   } else if (clock() - r$surplus_since > t$info$plan$launch$idle) {
-    for (k in utils::tail(asked, n)) release_host(t, k, "there was nothing to do for it")
+    release_hosts(t, utils::tail(asked, n), "there was nothing to do for it")
   }
 }
 

@@ -50,13 +50,19 @@
 #'
 #' @section A cluster that grows and shrinks:
 #' With `nodes = 10:200` each host has a job of its own, which starts, ends and is preempted by
-#' itself. It has `each` nodes. The cluster starts when those of the first 10 nodes are there.
+#' itself. It has `each` nodes. The cluster starts when those of the first 10 nodes are there. Hosts
+#' that are asked for together are the tasks of one job array, `squeue` shows them as `12_0` to
+#' `12_9`: to grow from 1 host to 1,000 takes 10 `sbatch` at most. `scancel 12_3` ends one of them.
+#' An array has at most 1,000 tasks, or what Slurm allows (`MaxArraySize`). One host alone is a job
+#' without an array.
 #'
 #' It grows while tasks wait: so many nodes are wanted that each has work for 5 seconds, by the
 #' times that tasks have taken, or are taking. A map whose elements take milliseconds does not make
-#' it grow. At most 8 jobs, or as many as hosts are there, are asked for at a time. The others
-#' follow when these have started. This is done in maps, in functions that submit a task, ask for
-#' one, as [resolved()], or wait for one, and while R is idle and a promise of a task is awaited.
+#' it grow. At most 8 jobs, or twice as many as hosts are there, are asked for at a time. The others
+#' follow when three quarters of these have started. After one that did not come, one is asked for,
+#' as where Slurm limits the number of a user's jobs. This is done in maps, in functions that submit
+#' a task, ask for one, as [resolved()], or wait for one, and while R is idle and a promise of a
+#' task is awaited.
 #'
 #' It does not grow while the session does something else, such as a long computation of its own.
 #' Then tasks are done by the nodes that are there. A host that was asked for before may come. It
@@ -64,9 +70,9 @@
 #' for long while tasks wait should call `resolved(task)` now and then.
 #'
 #' It shrinks by hosts that had nothing to do for `idle`, but for the first ones. A host that is no
-#' more needed before its job has started is not waited for. This is also done while the session
-#' does something else: the jobs end, and Slurm has these hosts back. What is on such hosts is lost,
-#' as global variables that tasks have made there.
+#' more needed before its job has started is not waited for. Of an array only its task is cancelled.
+#' This is also done while the session does something else: the jobs end, and Slurm has these hosts
+#' back. What is on such hosts is lost, as global variables that tasks have made there.
 #'
 #' Hosts whose job has ended (time limit, preemption, `scancel`) are asked for again when there is
 #' work. So are the first ones. Nodes that come get what [cluster_setup()] and [cluster_export()]
@@ -223,13 +229,15 @@ step_options <- function(x) {
     "--mpi=none", "--export=ALL", "--label")
 }
 
-# A job outside of an allocation. `folder`: with the file of the job, whose name is `job`.
-sbatch_command <- function(x, folder, job = "job") {
+# A job outside of an allocation. `folder`: with the file of the job, whose name is `job`. `tasks`:
+# there are so many such jobs, as an array.
+sbatch_command <- function(x, folder, job = "job", tasks = NULL) {
   file <- function(type) file.path(folder, paste0(job, type))
-  c("sbatch", "--parsable", paste0("--job-name=", x$name), paste0("--nodes=", length(x$each)),
+  c("sbatch", "--parsable", paste0("--job-name=", x$name),
+    if (!is.null(tasks)) sprintf("--array=0-%d", tasks - 1L), paste0("--nodes=", length(x$each)),
     "--ntasks-per-node=1", paste0("--cpus-per-task=", x$each[[1L]]),
     if (!is.null(x$time)) paste0("--time=", x$time), "--no-requeue",
-    paste0("--output=", file(".log")), x$options, file(".sh"))
+    paste0("--output=", file(if (is.null(tasks)) ".log" else "-%a.log")), x$options, file(".sh"))
 }
 
 # The lines of job.sh.

@@ -72,7 +72,7 @@ end_said_by_slurm <- function(info, k) {
   end <- end_of_node(number, fields, info$remote$servers[[k]]$report$host$slurm_node)
   if (!is.null(end)) return(end)
   command <- command_of(info, k)
-  end_in_log(printed_of(info, command), k - command$hosts[[1L]], number)
+  end_in_log(printed_of(info, command, k), task_at(k, command), number)
 }
 
 # The job goes on: tells whether this host of it has failed, or was set down.

@@ -1,6 +1,7 @@
 # This file has what Slurm says of a job, and jobs that wait in a queue.
 #
-# A job is list(number, began, started, fields). `began`: when it was submitted, by clock();
+# A job is list(number, began, started, fields). `number`: text, of a task of an array as "12_3", as
+# Slurm's commands take it; `began`: when it was submitted, by clock();
 # `started`: when it was first seen not to wait any more; `fields`: as of slurm_job(), of the last
 # time.
 
@@ -42,19 +43,33 @@ queued_states <- c("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIA
 running_states <- c("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING",
                     "STAGE_OUT")
 
-# Asks about several jobs by one question: a list with JobState and Reason of each. Each job that
-# Slurm does not name there is asked for by itself.
+# Asks about several jobs by one question: a list with JobState and Reason of each. Jobs that Slurm
+# does not name there are asked for by themselves, a few at a time; NULL: not now.
 slurm_jobs <- function(numbers) {
   if (length(numbers) == 1L) return(list(slurm_job(numbers)))
-  said <- ask_slurm("squeue", "--noheader", "--states=all", "--format=%i|%T|%r",
-                    paste0("--jobs=", paste(numbers, collapse = ",")))
-  rows <- strsplit(grep("^[0-9]+[|]", said, value = TRUE), "|", fixed = TRUE)
-  ids <- vapply(rows, `[[`, "", 1L)
-  lapply(numbers, function(number) {
-    k <- match(number, ids)
-    if (is.na(k)) return(slurm_job(number))
-    list(JobState = rows[[k]][[2L]], Reason = rows[[k]][3L])
-  })
+  arrays <- unique(sub("_.*", "", numbers))
+  said <- ask_slurm("squeue", "--noheader", "--states=all", "--array", "--format=%i|%T|%r",
+                    paste0("--jobs=", paste(arrays, collapse = ",")))
+  rows <- strsplit(grep("^[0-9]+(_[0-9]+)?[|]", said, value = TRUE), "|", fixed = TRUE)
+  at <- match(numbers, vapply(rows, `[[`, "", 1L))
+  out <- lapply(rows[at], function(row) list(JobState = row[2L], Reason = row[3L]))
+  out[is.na(at)] <- list(NULL)
+  few <- utils::head(which(is.na(at)), ASKED_ALONE)
+  out[few] <- lapply(numbers[few], slurm_job)
+  out
+}
+ASKED_ALONE <- 10L
+
+# So many tasks an array has at most, as of `MaxArraySize` of Slurm; 1: it has none.
+MOST_IN_ARRAY <- 1000L # its default is one more
+
+most_in_slurm_array <- function() {
+  key <- paste0("at ", Sys.getenv("SLURM_CONF"))
+  if (!is.null(the$slurm_arrays[[key]])) return(the$slurm_arrays[[key]])
+  said <- grep("^MaxArraySize", ask_slurm("scontrol", "show", "config"), value = TRUE)
+  size <- suppressWarnings(as.integer(sub(".*= *", "", said[1L])))
+  if (is.na(size)) return(MOST_IN_ARRAY)
+  the$slurm_arrays[[key]] <- max(1L, min(size, MOST_IN_ARRAY))
 }
 
 # Asks Slurm now and then for the jobs of this plan whose hosts have not come yet.
@@ -90,30 +105,43 @@ await_slurm_jobs <- function(info) {
 
 note_slurm_jobs <- function(info) {
   for (command in info$remote$commands) {
-    key <- key_of_slurm_job(command)
-    if (!command$keeps_job || !is.null(info$remote$jobs[[key]])) next
+    keys <- keys_of_slurm_jobs(command)
+    if (!command$keeps_job || !is.null(info$remote$jobs[[keys[[1L]]]])) next
     number <- grep("^[0-9]+(;.*)?$", log_lines(command$log), value = TRUE)
     if (!length(number)) next
-    set_job(info, key, list(number = sub(";.*", "", number[[1L]]), began = clock()))
-    set_remote(info, ask_at = 0)
+    number <- sub(";.*", "", number[[1L]])
+    numbers <- if (is.null(command$tasks)) number else paste0(number, "_", command$tasks)
+    new <- lapply(numbers, function(number) list(number = number, began = clock()))
+    jobs <- info$remote$jobs
+    jobs[keys] <- new
+    set_remote(info, jobs = jobs, ask_at = 0)
   }
 }
 
-key_of_slurm_job <- function(command) format(command$hosts[[1L]])
+# Each task of an array is a job of its own; else all hosts of a command are in one.
+keys_of_slurm_jobs <- function(command) {
+  as.character(if (is.null(command$tasks)) command$hosts[[1L]] else command$hosts)
+}
 
 # The job on which host `k` is, or is to be; NULL: none is known.
 slurm_job_at <- function(info, k) {
   command <- if (length(info$remote$jobs)) command_of(info, k)
-  if (!is.null(command)) info$remote$jobs[[key_of_slurm_job(command)]]
+  if (is.null(command)) return(NULL)
+  info$remote$jobs[[as.character(if (is.null(command$tasks)) command$hosts[[1L]] else k)]]
+}
+
+# The number of the host's task, as srun counts. In an array each host has an srun of its own.
+task_at <- function(k, command) {
+  if (is.null(command$tasks)) match(k, command$hosts) - 1L else 0L
 }
 
 # Keys of those whose hosts have not all come.
 open_slurm_jobs <- function(info) {
-  is_open <- function(command) {
-    any(vapply(info$remote$servers[command$hosts], function(host) is.null(host$report), NA))
-  }
-  keys <- vapply(Filter(is_open, info$remote$commands), key_of_slurm_job, "")
-  keys[keys %in% names(info$remote$jobs)]
+  keys <- lapply(info$remote$commands, function(command) {
+    is_open <- has_not_come(info, command$hosts)
+    keys_of_slurm_jobs(command)[if (is.null(command$tasks)) any(is_open) else is_open]
+  })
+  intersect(unlist(keys), names(info$remote$jobs))
 }
 
 is_queued <- function(job) isTRUE(job$fields$JobState %in% queued_states)

@@ -15,6 +15,7 @@ slurm_kind <- function() {
     ask = poll_slurm_jobs,
     waits_too_long = waits_too_long,
     began = slurm_job_began,
+    asks_together = TRUE,
     attend = attend_slurm
   )
 }
@@ -25,7 +26,12 @@ add_kind("host", "slurm", slurm_kind)
 slurm_commands <- function(x, host_command, folder, port, of) {
   if (!is.null(x$job)) return(list(slurm_step(x, host_command)))
   if (is.null(x$least)) return(list(slurm_job_for_all(x, host_command, folder)))
-  lapply(of, function(k) slurm_job_for(x, k, host_command, folder))
+  # a dry run asks nobody
+  most <- if (startsWith(folder, "<")) MOST_IN_ARRAY else most_in_slurm_array()
+  lapply(split(of, (seq_along(of) - 1L) %/% most), function(hosts) {
+    launch_for <- if (length(hosts) == 1L) slurm_job_for else slurm_array_for
+    launch_for(x, hosts, host_command, folder)
+  })
 }
 
 # In the allocation in which this session is: a task on each host.
@@ -50,6 +56,17 @@ slurm_job_for <- function(x, k, host_command, folder) {
        printed = paste0(name, ".log"), cancel = shell_lines("slurm-cancel"))
 }
 
+# One array of jobs, one for each of these hosts.
+slurm_array_for <- function(x, hosts, host_command, folder) {
+  name <- sprintf("array-%d", hosts[[1L]])
+  settings <- sprintf("settings-%d", hosts[[1L]])
+  x$each <- x$each[[hosts[[1L]]]]
+  list(argv = sbatch_command(x, folder, name, length(hosts)), hosts = hosts, delivery = by_file,
+       rank = "SLURM_ARRAY_TASK_ID", settings = settings, job = paste0(name, ".sh"),
+       script = slurm_script(x, host_command(settings)), printed = paste0(name, "-%a.log"),
+       cancel = shell_lines("slurm-cancel"), cancel_some = shell_lines("slurm-cancel-tasks"))
+}
+
 # A step in which this session runs may be bound to some processors, which holds for that step. A
 # new job has nothing to do with an allocation in which this session is.
 slurm_environment <- function(x, env) {
@@ -59,17 +76,14 @@ slurm_environment <- function(x, env) {
 
 # ---- what it says while hosts are awaited ----
 
-# The number of the host's task, as srun counts.
-task_at <- function(k, command) k - command$hosts[[1L]]
-
 slurm_will_not_come <- function(info, k, command) {
   if (has_slurm_job_ended(info, k)) return(TRUE)
-  length(srun_says(printed_of(info, command), task_at(k, command))) > 0L
+  length(srun_says(printed_of(info, command, k), task_at(k, command))) > 0L
 }
 
 # The output of a task of srun's may come after the line that says how the task has ended.
 may_task_print <- function(info, k, command) {
-  !has_task_printed(printed_of(info, command), task_at(k, command))
+  !has_task_printed(printed_of(info, command, k), task_at(k, command))
 }
 
 slurm_failure <- function(info, k, command, printed) {

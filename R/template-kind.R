@@ -48,8 +48,9 @@
 #' @section A cluster that grows and shrinks:
 #' With `nodes = c(2, 100)` the template is run for a host when there is work for it, and the host
 #' ends when it had nothing to do for `idle`. The rules are those of [slurm()] with `nodes`, in its
-#' section of the same name. A host that does not come within `setup_timeout` and `wait` is given
-#' up: its job is cancelled, and the next one is asked for after a pause.
+#' section of the same name, but that there is no array: the template is run for each host, for 8 at
+#' a time, or for as many as hosts are there. A host that does not come within `setup_timeout` and
+#' `wait` is given up: its job is cancelled, and the next one is asked for after a pause.
 #'
 #' @section When a host is ended from outside:
 #' Schedulers end a job at its time limit, or to make room for another one, by SIGTERM to its
@@ -223,7 +224,7 @@ template_waited <- function(info, k) command_of(info, k)$began + info$plan$launc
 
 # The command may be srun.
 template_will_not_come <- function(info, k, command) {
-  length(srun_says(printed_of(info, command), 0L)) > 0L
+  length(srun_says(printed_of(info, command, k), 0L)) > 0L
 }
 
 # ---- while the cluster is there ----

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "core/base/input.h"
 #include "core/base/os-folders.h"
 #include "core/node/child-process.h"
 
@@ -176,5 +177,36 @@ TEST(one_that_was_released_is_freed_by_a_pump_after_its_end) {
   CHECK(set.first == c && clu_timer_is_armed(&set.poll));
   CHECK_SOON((clu_loop_pump(&loop, 5000000, NULL), set.first == NULL), 5000);
   CHECK(!clu_timer_is_armed(&set.poll)); /* nothing is left to look at: no pump wakes up for it */
+  fini(&set);
+}
+
+TEST(what_is_said_to_it_comes_by_its_input_which_is_kept_open) {
+  clu_children set;
+  clu_spawn s;
+  clu_child *c = NULL;
+  clu_err e = {0, 0, ""};
+  clu_fd hold = CLU_NO_FD;
+  clu_exit how;
+  char *argv[] = {(char *)"/bin/sh", (char *)"-c",
+                  (char *)"read a && read b c && [ \"$a $b $c\" = 'first 2 7' ] && exit 5", NULL};
+  init(&set);
+  memset(&s, 0, sizeof s);
+  s.file = argv[0];
+  s.argv = argv;
+  s.out = s.err = CLU_NO_FD;
+  s.new_session = 1;
+  REQUIRE(clu_input_of("first\n", 6, &s.in, &hold, &e) == CLU_OK);
+  s.hold = &hold;
+  CHECK_INT_EQ(clu_child_start(&set, &s, -1, NULL, &c, &e), CLU_OK);
+  clu_os_close(s.in);
+  clu_child_say(c, "2 ", 2);
+  CHECK_INT_EQ(clu_child_reap(c), 0);
+  clu_child_say(c, "7\n", 2);
+  CHECK_SOON(clu_child_reap(c), 5000);
+  CHECK_INT_EQ(clu_child_how(c, &how), 1);
+  CHECK_INT_EQ(how.code, 5);
+  clu_child_say(c, "x", 1); /* nobody is there */
+  clu_child_end_by(c, 0);
+  clu_child_release(c);
   fini(&set);
 }

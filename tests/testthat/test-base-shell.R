@@ -17,7 +17,9 @@ test_that("each program is put together: nothing is left to fill in, and a shell
   cancel <- clutch:::shell_lines("slurm-cancel")
   programs <- list(
     clutch:::watched_start(), clutch:::watched_script(), cancel,
-    clutch:::cleanup_command("true", cancel)[[3L]], clutch:::tree_line("ssh 'a host'", 3L)
+    clutch:::cleanup_command("true", cancel)[[3L]],
+    clutch:::array_command("true", 3L, cancel, clutch:::shell_lines("slurm-cancel-tasks"))[[3L]],
+    clutch:::tree_line("ssh 'a host'", 3L)
   )
   for (program in programs) {
     text <- paste(program, collapse = "\n")

@@ -158,6 +158,13 @@ void clu_child_detach(clu_child *c) {
   c->slot = -1;
 }
 
+void clu_child_say(clu_child *c, const char *text, size_t n) {
+  clu_iov iov = {(void *)(uintptr_t)text, n};
+  size_t put;
+  if (c->ended || c->hold == CLU_NO_FD) return;
+  (void)clu_os_writev(c->hold, &iov, 1, NULL, 0, &put);
+}
+
 static void drop(clu_child *c) {
   if (c->prev)
     c->prev->next = c->next;

@@ -68,6 +68,10 @@ clu_ring *clu_child_ring(const clu_child *c);
 /* All that, and its slot; NULL: there is none. */
 clu_shared *clu_child_shared(const clu_child *c, int *slot);
 
+/* Writes to the standard input that is kept open for it (clu_spawn.hold), if there is one. Does not
+ * block; what there is no room for is lost. */
+void clu_child_say(clu_child *c, const char *text, size_t n);
+
 /* It is to have ended by `at` (clu_os_now()), else it is killed with its process group; 0: now.
  * An earlier time that was set stays. */
 void clu_child_end_by(clu_child *c, uint64_t at);

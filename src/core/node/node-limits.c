@@ -1,5 +1,6 @@
 /* The fork server of a node limits what that may have, has its process stand still for a while, and
- * writes to its sockets. */
+ * writes to its sockets. The session writes to the standard input of a process that it has started.
+ */
 #include "core/node/node-private.h"
 
 #include <string.h>
@@ -19,6 +20,10 @@ void clu_node_hold(clu_node *nd, int held) {
   nd->held = held;
   nd->transport->hold(nd, held);
   clu_node_show_state(nd);
+}
+
+void clu_node_say(clu_node *nd, const char *text, size_t n) {
+  if (clu_node_is_open(nd) && nd->transport->say) nd->transport->say(nd, text, n);
 }
 
 int clu_node_deliver(clu_node *nd, const char *path, const void *p, size_t n) {

@@ -220,5 +220,8 @@ void clu_node_limit(clu_node *nd, uint64_t bytes);
 int clu_node_can_hold(const clu_node *nd);
 /* Stops it (`held`), or has it go on. It has to go on before anything is wanted of it. */
 void clu_node_hold(clu_node *nd, int held);
+/* Writes to its standard input, where its process was started with one that is kept open
+ * (clu_spawn.hold). Does not block; what there is no room for is lost. */
+void clu_node_say(clu_node *nd, const char *text, size_t n);
 
 #endif

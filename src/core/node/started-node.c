@@ -64,6 +64,11 @@ void clu_started_node_describe(const clu_node *nd, clu_node_status *out) {
   out->started = c ? clu_child_pid(c) : 0;
 }
 
+void clu_started_node_say(clu_node *nd, const char *text, size_t n) {
+  clu_child *c = started(nd)->child;
+  if (c) clu_child_say(c, text, n);
+}
+
 void clu_started_node_end_within(clu_node *nd, uint32_t grace_ms) {
   clu_started_node *n = started(nd);
   uint64_t by = grace_ms ? clu_os_now() + grace_ms * 1000000ull : 0;

@@ -25,6 +25,7 @@ void clu_started_node_free(clu_node *nd);
 clu_pid clu_started_node_own_pid(const clu_node *nd);
 int clu_started_node_clock_is_ours(const clu_node *nd);
 void clu_started_node_describe(const clu_node *nd, clu_node_status *out);
+void clu_started_node_say(clu_node *nd, const char *text, size_t n);
 /* Has its process end within `grace_ms` (0: kills it). The node is closed by then, or with 0 at
  * once. */
 void clu_started_node_end_within(clu_node *nd, uint32_t grace_ms);

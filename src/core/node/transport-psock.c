@@ -16,6 +16,7 @@ static const clu_transport transport = {
     .free = clu_started_node_free,
     .ended = clu_started_node_ended,
     .start = clu_started_node_start,
+    .say = clu_started_node_say,
     .own_pid = clu_started_node_own_pid,
     .clock_is_ours = clu_started_node_clock_is_ours,
     .describe = clu_started_node_describe,

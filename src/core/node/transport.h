@@ -61,6 +61,8 @@ struct clu_transport {
   void (*limit_memory)(clu_node *nd, uint64_t bytes);
   /* NULL: it cannot be stopped, and go on later. */
   void (*hold)(clu_node *nd, int held);
+  /* NULL: nothing. See clu_node_say(). */
+  void (*say)(clu_node *nd, const char *text, size_t n);
   /* NULL, or no shared memory: NULL. */
   clu_claim *(*claim)(const clu_node *nd);
   clu_ring *(*ring)(const clu_node *nd);

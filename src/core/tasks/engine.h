@@ -112,14 +112,15 @@ int clu_engine_was_idle(const clu_engine *t, int i);
  *   asked for --its nodes are attached--> there --idle for `idle_after`--> told to end -> forgotten
  *       `------ nothing was under way in this cluster for `idle_after` -----^
  *
- * A host is told to end by the end of its control channel; the command that has started it, and
- * that cancels its job if need be, by SIGTERM. Of its nodes none has anything then. For the
- * scheduler they are not there from that moment on, which is no death. */
+ * A host is told to end by the end of its control channel. The command that has started it cancels
+ * its job if need be: it gets SIGTERM, or the number of the host as a word of its input. Of its
+ * nodes none has anything then. To the scheduler they are not there from then on: no death. */
 typedef struct clu_engine_host {
   int number;          /* the caller's */
   int first, n;        /* its nodes, from 0 */
   clu_server *server;  /* the engine takes a reference of its own */
   uint64_t command;    /* id of the node that is the command which has started it */
+  int task;            /* its number there, if that has started several hosts; else -1 */
   uint64_t idle_after; /* ns */
 } clu_engine_host;
 /* It was asked for. CLU_OK or CLU_NOMEM. */
@@ -130,8 +131,7 @@ void clu_engine_host_there(clu_engine *t, int number);
 void clu_engine_host_gone(clu_engine *t, int number);
 /* Ends those that have been idle for as long as they may. */
 void clu_engine_end_idle_hosts(clu_engine *t);
-/* Hosts that were told to end and are not forgotten: how many; their numbers, where `numbers` is
- * not NULL. */
+/* Hosts that were told to end and are not forgotten: how many; `numbers` (may be NULL): which. */
 int clu_engine_ended_hosts(const clu_engine *t, int *numbers);
 
 /* ---- nodes of this machine that come and go with the work, see grow.c ---- */

@@ -1,6 +1,7 @@
 /* Nodes end that nobody needs: all of a cluster, and those of hosts that come and go with the work.
  * Who is about to give work to a node that was told to end gets another one, see
  * clu_engine_attach(). */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/tasks/engine-private.h"
@@ -70,6 +71,7 @@ struct clu_idle_host {
   uint64_t since; /* when it was asked for, or its nodes were attached */
   int is_there;   /* its nodes were attached */
   int ends;       /* it was told to end, which the caller does not know yet */
+  int ends_now;   /* in this turn */
 };
 
 static void free_host(clu_idle_host *h) {
@@ -124,14 +126,29 @@ uint64_t clu_engine_hosts_due(clu_engine *t) {
   return first;
 }
 
-/* The keeper of its job, a process of this machine. */
-static void end_command(const clu_engine *t, const clu_idle_host *h) {
+/* The command that sees to its job, a process of this machine; NULL: it has ended. */
+static clu_node *command_of(const clu_engine *t, const clu_idle_host *h) {
   clu_node *nd = clu_session_nodes(t->all->session);
-  clu_node_status st;
   while (nd && clu_node_id(nd) != h->is.command) nd = clu_node_next(nd);
+  return nd && clu_node_is_open(nd) ? nd : NULL;
+}
+
+static void end_command(const clu_engine *t, const clu_idle_host *h) {
+  clu_node *nd = command_of(t, h);
+  clu_node_status st;
+  char word[16];
   if (!nd) return;
   clu_node_status_of(nd, &st);
-  if (clu_node_is_open(nd) && st.started) clu_os_kill(st.started, CLU_SIG_TERM, 0);
+  if (h->is.task >= 0)
+    clu_node_say(nd, word, (size_t)snprintf(word, sizeof word, "%d ", h->is.task));
+  else if (st.started)
+    clu_os_kill(st.started, CLU_SIG_TERM, 0);
+}
+
+/* Ends the line with the words of end_command(): hosts that end together are cancelled together. */
+static void end_line(const clu_engine *t, const clu_idle_host *h) {
+  clu_node *nd = h->is.task >= 0 ? command_of(t, h) : NULL;
+  if (nd) clu_node_say(nd, "\n", 1);
 }
 
 static void end_host(clu_engine *t, clu_idle_host *h) {
@@ -153,7 +170,13 @@ void clu_engine_end_idle_hosts(clu_engine *t) {
   if (!first || first > now) return;
   for (clu_idle_host *h = t->idle.hosts; h; h = h->next) {
     uint64_t since = h->ends ? UINT64_MAX : idle_since(t, h);
-    if (since != UINT64_MAX && since + h->is.idle_after <= now) end_host(t, h);
+    if (since == UINT64_MAX || since + h->is.idle_after > now) continue;
+    end_host(t, h);
+    h->ends_now = 1;
+  }
+  for (clu_idle_host *h = t->idle.hosts; h; h = h->next) {
+    if (h->ends_now) end_line(t, h);
+    h->ends_now = 0;
   }
 }
 

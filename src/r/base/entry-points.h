@@ -64,6 +64,7 @@
   /* r/session/psock.c */                                                                        \
   IN_TURN(ffi_psock_node, 1, (SEXP rank))                                                        \
   IN_TURN(ffi_psock_spawn, 4, (SEXP handle, SEXP argv, SEXP envp, SEXP how))                     \
+  IN_TURN(ffi_psock_say, 2, (SEXP handle, SEXP text))                                            \
   PLAIN(ffi_psock_listen, 3, (SEXP host, SEXP ports, SEXP backlog))                              \
   PLAIN(ffi_psock_accept, 1, (SEXP listener))                                                    \
   PLAIN(ffi_psock_ready, 2, (SEXP list, SEXP seconds))                                           \
@@ -119,8 +120,8 @@
   IN_TURN(ffi_tasks_end_growth, 1, (SEXP x))                                                     \
   IN_TURN(ffi_tasks_growth_failure, 1, (SEXP x))                                                 \
   /* r/tasks/hosts.c */                                                                          \
-  IN_TURN(ffi_tasks_host, 6,                                                                     \
-          (SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, SEXP idle))               \
+  IN_TURN(ffi_tasks_host, 7,                                                                     \
+          (SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, SEXP task, SEXP idle))    \
   IN_TURN(ffi_tasks_host_there, 2, (SEXP x, SEXP number))                                        \
   IN_TURN(ffi_tasks_host_gone, 2, (SEXP x, SEXP number))                                         \
   IN_TURN(ffi_tasks_hosts_idle, 1, (SEXP x))                                                     \

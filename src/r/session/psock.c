@@ -88,6 +88,13 @@ SEXP ffi_psock_spawn(SEXP handle, SEXP argv, SEXP envp, SEXP how) {
   return R_NilValue;
 }
 
+/* Writes `text` to its standard input, see `hold` of run_command(). */
+SEXP ffi_psock_say(SEXP handle, SEXP text) {
+  const char *s = CHAR(STRING_ELT(text, 0));
+  clu_node_say(clu_get_node(handle), s, strlen(s));
+  return R_NilValue;
+}
+
 /* list(handle, port): listens at `host` (as clu_resolve_listener()) at the first
  * of `ports` that is free; or, when none is, a string that says why. `backlog` NA: the most the
  * system allows. */

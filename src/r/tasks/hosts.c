@@ -2,14 +2,16 @@
 #include "r/tasks/tasks.h"
 
 /* Host `number`, with these nodes (from 1), was asked for by that command (a handle), and ends when
- * it was idle for so many seconds. */
-SEXP ffi_tasks_host(SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, SEXP idle) {
+ * it was idle for so many seconds. `task`: its number there; NULL: it is the command's only one. */
+SEXP ffi_tasks_host(SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, SEXP task,
+                    SEXP idle) {
   clu_engine *t = clu_tasks_get(x);
   clu_engine_host h = {.server = clu_get_server(server),
                        .command = clu_node_id(clu_get_node(command))};
   h.number = Rf_asInteger(number);
   h.first = INTEGER(nodes)[0] - 1;
   h.n = Rf_length(nodes);
+  h.task = task == R_NilValue ? -1 : Rf_asInteger(task);
   h.idle_after = (uint64_t)(1e9 * Rf_asReal(idle));
   if (clu_engine_host_asked(t, &h) != CLU_OK) clu_raise("memory", "not enough memory");
   return R_NilValue;
