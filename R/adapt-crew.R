@@ -9,7 +9,9 @@
 #'
 #' As `crew::crew_controller_local()`, but a worker is forked from an R that has loaded what
 #' \pkg{crew} needs, instead of an `Rscript` that loads it anew. For \pkg{targets}:
-#' `targets::tar_option_set(controller = crew_controller_clutch(workers = 4))`.
+#' `targets::tar_option_set(controller = crew_controller_clutch(workers = 4))`. A pipeline whose
+#' session was killed goes on where it was: what targets has recorded is not done again, and workers
+#' end with the session.
 #'
 #' \pkg{crew} starts workers when there are tasks, and again when one has died. They end when it
 #' tells them to, and with the session, whatever ends it. Where R has threads before the fork, which

@@ -159,7 +159,7 @@ if (args[1L] %in% c("newer", "models")) {
   )
   more <- c(
     future.mirai = "1.0.0", crew = "1.0.0", purrr = "1.1.0", carrier = "0.3.0", shiny = "1.8.1",
-    RUnit = "0.4.0", otelsdk = "0.2.0"
+    RUnit = "0.4.0", otelsdk = "0.2.0", targets = "1.10.0"
   )
   wanted <- lacking(c(wanted, if ("adapters" %in% args) more))
   if (!length(wanted)) quit("no")

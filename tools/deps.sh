@@ -2,7 +2,7 @@
 # Installs what is missing to build, demonstrate and test the package; says nothing when all is there.
 # 'deps.sh peers' also gets the packages that bench/ compares with, 'deps.sh vignettes' what builds these, 'deps.sh tests'
 # what tests meet (an ssh daemon, Slurm, a packet filter, a terminal, other people's packages), 'deps.sh newer' newer versions of
-# some of these, 'deps.sh adapters' the packages whose own tests run on clutch and what takes long to compile (shiny, otelsdk), 'deps.sh models' those of tidymodels and mlr3
+# some of these, 'deps.sh adapters' the packages whose own tests run on clutch and what takes long to compile (shiny, otelsdk, targets), 'deps.sh models' those of tidymodels and mlr3
 # that bench/models.R measures (ten minutes to compile), 'deps.sh site' what 'make site' builds with: as far as they can be
 # had. The tests that need what is missing are skipped.
 set -uo pipefail
