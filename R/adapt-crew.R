@@ -3,7 +3,12 @@
 # misses, so these are not kept.
 #
 # the$crew: a list of what was launched; what has ended is forgotten at the next launch.
+# the$crew_tasks: the same of what was launched on clusters.
 # the$crew_launcher: the class, made when it is first of use.
+#
+# crew 1.3.3 forgets handles of workers that run: as soon as so many workers have connected as were
+# launched up to a launch, that launch is forgotten, whichever of them are there (scale() of its
+# launcher). So nothing may end because its handle is garbage.
 
 #' A controller of package crew whose workers are nodes of a fork server
 #'
@@ -23,9 +28,16 @@
 #'   cluster that grows shrinks. Nodes of other hosts connect to a port of the session: they have to
 #'   reach `host`, and `tls = crew::crew_tls(mode = "automatic")` encrypts what travels.
 #'
-#' Do not cancel a task in the moment in which you push it: \pkg{mirai} 2.7.3 forgets a cancellation
-#' that reaches a worker together with its task, whoever has started the worker. The task runs on
-#' then, and the controller's `wait()` waits for its end. `Sys.sleep(0.1)` before `cancel()` helps.
+#' @section Limits of crew itself: These were seen with crew 1.3.3 and mirai 2.7.3, also with
+#'   `crew::crew_controller_local()`, on a busy machine:
+#' * `collect()` after `wait(mode = "all")` may lack the last tasks. `wait()` asks who hands out the
+#'   tasks, and their results come a moment later: in 0.4 s at most. `nonempty()` is TRUE until all
+#'   were collected.
+#' * A task that is pushed when a worker has just been idle for `seconds_idle` may end as a
+#'   `"crash"` ("Connection reset"): the worker was about to end. Push it again, or let
+#'   `seconds_idle` be long.
+#' * A task that is cancelled in the moment in which it is pushed may run on: a cancellation that
+#'   reaches a worker together with its task is forgotten. `Sys.sleep(0.1)` before `cancel()` helps.
 #' @param name String: name of the controller. By default a random one.
 #' @param workers Number of workers, at most. `NULL`: 1, or as many as `cl` may have nodes.
 #' @param ... More arguments of `crew::crew_controller_local()`, by name. `r_arguments` has no
@@ -150,10 +162,11 @@ launch_on_cluster <- function(cl, call, n) {
     call$settings$autoexit <- NA
     call
   })
-  lapply(start_as_tasks(cl, rep(code, n), run_worker, "crew's worker", retries = 0), task_handle)
+  tasks <- start_as_tasks(cl, rep(code, n), run_worker, "crew's worker", retries = 0)
+  the$crew_tasks <- c(Filter(function(task) count_open(list(task)) > 0L, the$crew_tasks), tasks)
+  lapply(tasks, task_handle)
 }
 
-# `the$crew` does not know it: when nothing refers to the handle the task is given up.
 task_handle <- function(task) {
   handle <- list(
     get_pid = function() NA_integer_,

@@ -20,8 +20,8 @@
 #   source       copies of packages that load_all() has made, see code-source.R
 #   own, pool                 the session's own cluster, and nodes for mclapply(): cluster-own.R
 #   watches, watch            what is waited for while R is idle; the one used last: see task-idle.R
-#   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
-#                        adapt-mirai.R and adapt-crew.R
+#   daemons, crew, crew_tasks, crew_launcher    programs that run daemons of mirai and workers of
+#                        crew, see adapt-mirai.R and adapt-crew.R
 #   otel, trace_provider, tracer, traces, spans, has_spans    see event-otel.R
 #   failed       the last map or task that has failed, or its size: see task-failed.R
 #   listeners    who hears of events, by name, see event-tell.R
@@ -57,6 +57,7 @@ the$watches <- list()
 the$own_servers <- list()
 the$daemons <- list()
 the$crew <- list()
+the$crew_tasks <- list()
 the$links <- list()
 the$held <- list()
 the$slurm_arrays <- list()

@@ -18,20 +18,20 @@ test_that("tasks are done by workers that are nodes, which crew launches again",
       x$start()
       x
     }
+    # after wait() the last ones may still be under way, with crew's own launcher, too
     sum_of <- function(x) {
       for (i in 1:6) x$push({ Sys.sleep(0.1); i^2 }, data = list(i = i))
-      x$wait(mode = 'all', seconds_timeout = 20)
-      sum(unlist(x$collect()$result))
+      results <- list()
+      end <- Sys.time() + 60
+      while (length(results) < 6 && Sys.time() < end) {
+        x$wait(mode = 'all', seconds_timeout = 20)
+        results <- c(results, x$collect()$result)
+        Sys.sleep(0.01)
+      }
+      sum(unlist(results))
     }
     x <- begin()
     total <- sum_of(x)
-    # on a busy machine mirai loses a task now and then, with crew's own launcher, too
-    for (again in 1:3) {
-      if (total == 91) break
-      x$terminate()
-      x <- begin()
-      total <- sum_of(x)
-    }
     cat('class=', class(x$launcher)[[1]], '\\n', sep = '')
     cat('sum=', total, '\\n', sep = '')
     x$push(ps::ps_ppid())
@@ -102,7 +102,7 @@ test_that("workers are tasks of a cluster, which are there while there is work",
     x$start()
     cat('workers=', x$launcher$workers, '\\n', sep = '')
     pids <- c()
-    for (again in 1:5) { # crew loses a task now and then on a busy machine
+    for (again in 1:5) { # a worker that was idle may end when a task comes, with crew's own, too
       for (i in 1:6) x$push({ Sys.sleep(0.2); Sys.getpid() })
       x$wait(mode = 'all', seconds_timeout = 20)
       pids <- c(pids, unlist(x$collect()$result))
@@ -141,6 +141,36 @@ test_that("workers are tasks of a cluster, which are there while there is work",
   expect_identical(value_of(s, "map"), "10")
   expect_identical(value_of(s, "stopped"), "clutch_stopped")
   expect_true(eventually(!length(processes_of(s))))
+})
+
+test_that("a worker on a cluster goes on when crew has forgotten its handle", {
+  s <- crew_script("
+    cl <- make_cluster(2)
+    x <- crew_controller_clutch(cl = cl, seconds_idle = 60)
+    x$start()
+    # the second is launched when the first is there
+    for (n in 1:2) {
+      x$push({ Sys.sleep(4); Sys.getpid() })
+      end <- Sys.time() + 60
+      while (x$client$status()[['connections']] < n && Sys.time() < end) {
+        x$scale()
+        Sys.sleep(0.01)
+      }
+    }
+    x$scale(throttle = FALSE) # which forgets the launch of the first
+    invisible(gc())
+    x$wait(mode = 'all', seconds_timeout = 60)
+    tasks <- x$collect()
+    while (NROW(tasks) < 2 && x$nonempty()) tasks <- rbind(tasks, x$collect())
+    cat('status=', tasks$status, '\n')
+    cat('error=', tasks$error, '\n')
+    x$terminate()
+    stop_cluster(cl)
+    cat('done\n')
+  ")
+  expect_done(s, 120)
+  expect_match(value_of(s, "status"), "^ ?success success $")
+  expect_true(ends(s))
 })
 
 test_that("workers end with the session", {
