@@ -219,7 +219,7 @@ keep_journal_open <- function(backend, o) {
 }
 
 close_journal <- function(backend) {
-  if (identical(backend$journal_pid, Sys.getpid())) .Call(ffi_journal_close, backend$open_journal)
+  if (identical(backend$journal_pid, Sys.getpid())) .Call(ffi_handle_end, backend$open_journal)
   backend$open_journal <- backend$journal_pid <- NULL
 }
 

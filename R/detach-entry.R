@@ -98,6 +98,6 @@ journal_has <- function(job, values = TRUE) {
     throw("journal", sprintf("journal '%s' of the map '%s' is gone", record$path, job$name))
   }
   ptr <- .Call(ffi_journal_open, record$path, Inf, NULL, NULL)
-  on.exit(.Call(ffi_journal_close, ptr))
+  on.exit(.Call(ffi_handle_end, ptr))
   .Call(ffi_journal_values, ptr, record$keys, record_numbers(record), record$seed, values)
 }

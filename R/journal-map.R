@@ -107,7 +107,7 @@ open_journal <- function(path, sync) {
   ptr <- .Call(ffi_journal_shared, path)
   if (!is.null(ptr)) {
     if (file.exists(path)) return(ptr)
-    .Call(ffi_journal_close, ptr)
+    .Call(ffi_handle_end, ptr)
     throw("journal", sprintf("journal '%s' was removed while this session writes to it", path))
   }
   lock <- lock_journal(path)
@@ -134,7 +134,7 @@ tell_damage <- function(path, counts) {
 
 # It is flushed before, so that what cannot be written is an error of the map.
 journal_end <- function(record) {
-  if (!is.null(record$ptr)) .Call(ffi_journal_close, record$ptr)
+  if (!is.null(record$ptr)) .Call(ffi_handle_end, record$ptr)
   record$ptr <- NULL
 }
 

@@ -45,7 +45,7 @@ journal_read <- function(path, values = FALSE, all = FALSE) {
   check_flag(values, "`values`")
   check_flag(all, "`all`")
   ptr <- .Call(ffi_journal_open, journal_path(path), Inf, NULL, NULL)
-  on.exit(.Call(ffi_journal_close, ptr))
+  on.exit(.Call(ffi_handle_end, ptr))
   tell_damage(path, within_reading(.Call(ffi_journal_counts, ptr)))
   rows <- .Call(ffi_journal_rows, ptr)
   jobs <- journal_jobs(ptr)
@@ -151,17 +151,17 @@ journal_compact <- function(path) {
   }
   before <- file.size(path)
   from <- open_journal(path, Inf)
-  on.exit(.Call(ffi_journal_close, from))
+  on.exit(.Call(ffi_handle_end, from))
   new <- paste0(path, ".new")
   unlink(new)
   to <- .Call(ffi_journal_open, new, 0, paste0(new, ".lock"), from)
   done <- FALSE
   on.exit({
-    .Call(ffi_journal_close, to)
+    .Call(ffi_handle_end, to)
     if (!done) unlink(new)
   }, add = TRUE, after = FALSE)
   .Call(ffi_journal_copy, from, to)
-  .Call(ffi_journal_close, to)
+  .Call(ffi_handle_end, to)
   Sys.chmod(new, file.mode(path), use_umask = FALSE)
   if (!file.rename(new, path)) throw("journal", sprintf("file '%s' cannot be replaced", path))
   done <- TRUE

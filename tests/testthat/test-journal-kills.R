@@ -117,7 +117,7 @@ journal_with_kills <- function(n, kills, info) {
   # without journal, and undisturbed; the second map has the streams that the journal has for it
   ptr <- .Call(clutch:::ffi_journal_open, file.path(folder, "journal"), Inf, NULL, NULL)
   jobs <- clutch:::journal_jobs(ptr)
-  .Call(clutch:::ffi_journal_close, ptr)
+  .Call(clutch:::ffi_handle_end, ptr)
   expect_length(jobs, 2L)
   f <- function(i) c(i, if (i %% 3 == 0) rnorm(2) else i / 7)
   cl <- make_cluster(2)

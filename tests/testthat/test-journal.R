@@ -115,7 +115,7 @@ test_that("results of another version of a package are kept, with a warning", {
   rows <- journal_read(path)
   ptr <- .Call(clutch:::ffi_journal_open, path, Inf, NULL, NULL)
   jobs <- clutch:::journal_jobs(ptr)
-  .Call(clutch:::ffi_journal_close, ptr)
+  .Call(clutch:::ffi_handle_end, ptr)
   expect_identical(jobs[[1L]]$packages, versions)
 })
 

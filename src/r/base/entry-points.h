@@ -30,7 +30,6 @@
   /* r/journal/journal.c */                                                                      \
   IN_TURN(ffi_journal_open, 4, (SEXP path, SEXP sync, SEXP lock, SEXP like))                     \
   IN_TURN(ffi_journal_shared, 1, (SEXP path))                                                    \
-  IN_TURN(ffi_journal_close, 1, (SEXP x))                                                        \
   IN_TURN(ffi_journal_error, 2, (SEXP x, SEXP flush))                                            \
   IN_TURN(ffi_journal_copy, 2, (SEXP from, SEXP to))                                             \
   IN_TURN(ffi_journal_counts, 1, (SEXP x))                                                       \

@@ -102,12 +102,6 @@ SEXP ffi_journal_shared(SEXP path) {
   return j ? x : R_NilValue;
 }
 
-/* Gives the handle up: nothing may be asked of it any more. */
-SEXP ffi_journal_close(SEXP x) {
-  if (R_ExternalPtrAddr(x)) clu_handle_end(x);
-  return R_NilValue;
-}
-
 /* Why it takes nothing more; NULL: it does. `flush`: what waits is written first. */
 SEXP ffi_journal_error(SEXP x, SEXP flush) {
   clu_journal *j = get(x);
