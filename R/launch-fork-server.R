@@ -193,11 +193,12 @@ server_command <- function(spec, env, folder, is_own = FALSE) {
 # The environment in which a server starts. Threads do not survive a fork: none may be started
 # before it. The nodes get the user's values back.
 #
-# `loads`: packages that what it evaluates at its start is going to load.
-server_env <- function(spec, env, loads = NULL) {
+# `cells`: room for so many objects, where what it evaluates at its start decides that.
+server_env <- function(spec, env, cells = NULL) {
   env <- without_threads(env)
   if (spec$strategy == "spawn") return(env)
-  quick_start(env, server_cells(bytes_of_code(c(spec$packages, spec$load, loads))))
+  if (is.null(cells)) cells <- server_cells(bytes_of_code(c(spec$packages, spec$load)))
+  quick_start(env, cells)
 }
 
 without_threads <- function(env) {
@@ -210,7 +211,7 @@ server_start <- function(spec, env, preload = NULL) {
     throw("starting", "a fork server or node that is starting has no fork server of its own")
   }
   clean_at_end()
-  env <- server_env(spec, env, preload$loads)
+  env <- server_env(spec, env, preload$cells)
   log <- tempfile("clutch-server-", fileext = ".log")
   folder <- tempfile("clutch-server-")
   command <- server_command(spec, env, folder, !is.null(preload))

@@ -85,7 +85,8 @@ prepare <- function(setup) {
   starting_is_over()
   put_session_seed(NULL)
   if (!setup$by_exec) .Call(ffi_fork_server_warm_up)
-  if (settles) settle_memory(is_larger)
+  if (isFALSE(setup$preload$collects)) the_node$collected <- TRUE
+  if (settles) settle_memory(is_larger && !isFALSE(setup$preload$collects))
   remember_report(setup, report)
   report
 }

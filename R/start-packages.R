@@ -106,7 +106,8 @@ attach_default_packages <- function(idle = FALSE, forks = FALSE) {
     options(old)
     if (!is.null(jit)) compiler::enableJIT(jit)
   })
-  if (!load_before_methods(idle, forks && !has_server_cells())) return(FALSE)
+  collects <- forks && !has_server_cells() && !has_more_cells()
+  if (!load_before_methods(idle, collects)) return(FALSE)
   .OptRequireMethods()
   if (forks && has_server_cells()) collect_for_forks()
   while (length(the_node$later)) {
@@ -146,6 +147,9 @@ SERVER_CELLS <- 400000 # of a fork server that loads no packages: see start-r.R
 
 # Tells whether this is a fork server that was started with room for so many.
 has_server_cells <- function() Sys.getenv("R_NSIZE") == format(SERVER_CELLS, scientific = FALSE)
+
+# Tells whether this is one with room for packages. It collects when it has loaded them.
+has_more_cells <- function() isTRUE(as.numeric(Sys.getenv("R_NSIZE")) > SERVER_CELLS)
 
 # A fork server collects once, fully, before it forks. At the end, in settle_memory(), that would
 # take 30 ms. Before package methods is there two thirds of the objects are, and it takes 7 ms.

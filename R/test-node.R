@@ -27,6 +27,7 @@ prepare_tests <- function(work) {
   suppressPackageStartupMessages(library(tests_by, character.only = TRUE))
   the_node$tests <- list(env = NULL, has_helpers = FALSE, recorder = recorder_class())
   suppressWarnings(Sys.timezone()) # R asks once, and some systems warn: a file would, each time
+  if (work$load == "source") load_quickly("pkgload")
   if (isTRUE(work$warm_up)) warm_up_tests()
   load_tested(work)
   env <- testthat::test_env(work$package)
@@ -37,6 +38,14 @@ prepare_tests <- function(work) {
     the_node$tests$has_helpers <- TRUE
   }
   invisible()
+}
+
+# Package pkgload makes functions out of R's own when it is loaded. R compiles what it does that
+# with, which takes as long as all the rest.
+load_quickly <- function(package) {
+  jit <- compiler::enableJIT(0L)
+  on.exit(compiler::enableJIT(jit))
+  loadNamespace(package)
 }
 
 # Else each process would load and compile by itself what testthat needs: 0.3 s and more for each.

@@ -177,6 +177,44 @@ new_reporters <- function(reporter, dir) {
   r
 }
 
+# Called while the fork server starts, when the session has nothing else to do: testthat is loaded,
+# and a test is shown to a reporter that prints nothing. Else what R reads from disk and compiles at
+# the first use would take 0.15 s when the tests have ended.
+get_reporters_ready <- function() {
+  loadNamespace("testthat")
+  tryCatch(show_nothing(), error = function(e) NULL)
+}
+
+show_nothing <- function() {
+  dir <- tempfile("clutch-test-")
+  dir.create(dir)
+  old <- setwd(dir)
+  on.exit({
+    setwd(old)
+    unlink(dir, recursive = TRUE)
+  })
+  event <- function(what, ..., time = NULL) {
+    list(what = what, args = list(...), at = c(0, 0), time = time)
+  }
+  r <- new_reporters("silent", dir)
+  f <- new_test_file("test-ready.R", dir, 1L)
+  success <- testthat::new_expectation("success", "")
+  file.create(f$output)
+  log_events(f$log, list(
+    event("start_file", f$name), event("start_context", "ready"),
+    event("start_test", "ready", "ready"), event("add_result", "ready", "ready", success),
+    event("end_test", "ready", "ready", time = c(0, 0, 0)), event("end_context", "ready"),
+    event("end_file", character(), time = 0), event("done", time = 0)
+  ))
+  read_log(f)
+  testthat::with_reporter(r$multi, {
+    replay_log(r, f)
+    print_output(r, f)
+  })
+  clean_snapshots(r, f$name)
+  as.data.frame(results_of(r))
+}
+
 # The width of the user's terminal and the like, as the reporters have found it.
 look_of <- function(r) {
   names <- intersect(c("width", "unicode", "crayon", "rstudio", "hyperlinks"), names(r$multi))

@@ -126,6 +126,15 @@ test_that("each file starts clean", {
   expect_identical(found_in(tested(root))$failed, c(0L, 0L, 0L))
 })
 
+test_that("what makes the fork server start sooner is not seen by tests", {
+  skip_if_not_installed("pkgload")
+  set <- function(name) sprintf("expect_identical(Sys.getenv('%s'), '%s')", name, Sys.getenv(name))
+  jit <- sprintf("expect_identical(compiler::enableJIT(-1L), %dL)", compiler::enableJIT(-1L))
+  test <- c("test_that('a', {", set("R_NSIZE"), jit, "})")
+  found <- found_in(tested(new_package(list("test-a.R" = test))))
+  expect_identical(found[c("nb", "failed")], data.frame(nb = 2L, failed = 0L))
+})
+
 test_that("what tests leave running ends", {
   skip_if_not_installed("pkgload")
   pids <- tempfile("pids")
