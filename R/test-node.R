@@ -89,10 +89,11 @@ run_test_file <- function(work) {
   Sys.setenv(TESTTHAT_IS_PARALLEL = "true")
   options(work$options)
   recorder <- the_node$tests$recorder$new(work)
+  env <- env_of_blocks(the_node$tests$env, work)
   error <- tryCatch(withCallingHandlers({
     for (d in work$patches) patch_tested(d, work$package)
     testthat::test_file(file.path(work$dir, work$file), reporter = recorder,
-                        package = work$package, env = the_node$tests$env,
+                        package = work$package, env = env,
                         load_helpers = !the_node$tests$has_helpers, stop_on_failure = FALSE)
     NULL
   }, message = function(m) recorder$add("message", list())), error = identity)
@@ -100,6 +101,22 @@ run_test_file <- function(work) {
   # what covr has counted is written by finalizers, and what gcov has by the C library: a node that
   # ends otherwise runs neither
   if (identical(Sys.getenv("R_COVR"), "true")) quit("no", 0L, runLast = FALSE)
+}
+
+# The test file's environment, in which test_that() runs only the blocks that are this part's.
+env_of_blocks <- function(env, work) {
+  if (is.null(work$blocks)) return(env)
+  if (is.null(env)) env <- testthat::test_env(work$package)
+  env <- new.env(parent = env)
+  seen <- 0L
+  env$test_that <- function(...) {
+    seen <<- seen + 1L
+    if (!seen %in% work$blocks) return(invisible())
+    call <- sys.call()
+    call[[1L]] <- quote(testthat::test_that)
+    eval(call, parent.frame())
+  }
+  env
 }
 
 # Puts a function that was saved since into the package (test-depends.R), and wherever else the

@@ -3,12 +3,14 @@
 #
 # A file is an environment: `name`; `log` and `output`, files that its node writes (two of output);
 # `at`, how much of these was read; `waiting`, events that were read and not handed on; where its
-# node is, see test-run.R.
+# node is, see test-run.R. Or it is a part of a test file: `blocks`, numbers of its calls of
+# test_that(); `parts`: how many the test file has; `is_first`, `is_last`: of these.
 
 new_test_file <- function(name, folder, number) {
   path <- function(kind) file.path(folder, paste0(number, ".", kind))
   f <- new.env(parent = emptyenv())
   fields <- list(name = name, log = path("log"), output = path(c("out", "err")), at = 0,
+                 blocks = NULL, parts = 1L, is_first = TRUE, is_last = TRUE,
                  printed = c(0, 0), waiting = list(), state = "waiting", test = NULL,
                  started = FALSE, is_in_test = FALSE,
                  is_over = FALSE, errors_first = FALSE, took = NA_real_, tail = character())
@@ -54,15 +56,17 @@ replay_event <- function(r, f, event) {
   switch(event$what,
     start_file = {
       f$started <- TRUE
-      multi$start_file(args[[1L]])
+      if (f$is_first) multi$start_file(args[[1L]])
     },
-    start_context = multi$.start_context(args[[1L]]),
+    start_context = if (f$is_first) multi$.start_context(args[[1L]]),
     start_test = {
       f$test <- args[[2L]]
       f$is_in_test <- TRUE
       multi$start_test(multi$.context, args[[2L]])
     },
-    add_result = multi$add_result(multi$.context, args[[2L]], with_place(args[[3L]], f, r$dir)),
+    add_result = if (f$is_first || f$is_in_test) { # code outside of blocks is run for each part
+      multi$add_result(multi$.context, args[[2L]], with_place(args[[3L]], f, r$dir))
+    },
     end_test = {
       f$is_in_test <- FALSE
       r$times[[length(r$times) + 1L]] <- event$time
@@ -72,7 +76,7 @@ replay_event <- function(r, f, event) {
       f$took <- event$time
       f$is_over <- TRUE
       r$snapshots <- c(r$snapshots, args[[1L]])
-      end_of_file(r, event$time)
+      end_of_file(r, f, event$time)
     },
     message = f$errors_first <- TRUE,
     failed = f$failed <- args,
@@ -81,7 +85,8 @@ replay_event <- function(r, f, event) {
 }
 
 # Progress shows how long a file took.
-end_of_file <- function(r, took) {
+end_of_file <- function(r, f, took) {
+  if (!f$is_last) return(invisible())
   began <- r$user[["ctxt_start_time"]]
   if (is.numeric(began) && !is.null(took)) r$user$ctxt_start_time <- proc.time() - took
   r$multi$end_context_if_started()
@@ -113,6 +118,7 @@ print_output <- function(r, f, to = NULL) {
     text <- text_between(f$output[[k]], f$printed[[k]], to[[k]])
     f$printed[[k]] <- to[[k]]
     f$tail <- utils::tail(c(f$tail, strsplit(text, "\n", fixed = TRUE)[[1L]]), 20L)
+    if (!f$is_first && !f$is_in_test) next # as the first part has printed it
     if (f$is_over) {
       r$after[[k]] <- unique(c(r$after[[k]], text))
     } else if (f$started || !text %in% r$before) {
@@ -146,7 +152,7 @@ replay_crash <- function(r, f, how) {
   replay_log(r, f)
   print_output(r, f)
   multi <- r$multi
-  if (!f$started) multi$start_file(f$name)
+  if (!f$started && f$is_first) multi$start_file(f$name)
   test <- if (f$is_in_test) f$test
   said <- if (length(f$tail)) paste(c("", "It had printed:", f$tail), collapse = "\n") else ""
   # expectation() of testthat 3.3 signals it, too
@@ -158,7 +164,7 @@ replay_crash <- function(r, f, how) {
     r$times[[length(r$times) + 1L]] <- c(NA_real_, NA_real_, NA_real_)
     multi$end_test(multi$.context, test)
   }
-  end_of_file(r, NULL)
+  end_of_file(r, f, NULL)
 }
 
 # ---- the reporters ----

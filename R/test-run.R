@@ -25,6 +25,15 @@
 #' says how the process ended and what was printed last. All other files run on. What a test leaves
 #' running ends with its file.
 #'
+#' @section Long files:
+#' With `blocks = TRUE` a file that took longer than the time of all files divided by `nodes` runs
+#' in several processes. Each runs some of the calls of `test_that()` at the top of the file, and
+#' all code that is outside of them. Results and output are in the order of the file. So a test must
+#' not rely on what an earlier one has left behind, such as a variable that it has assigned by
+#' `<<-`, or a file. How long a file takes is known from a run before. A file is not divided that
+#' takes snapshots, has tests in loops, in functions or in `describe()`, or expects or skips
+#' something outside of tests.
+#'
 #' @section Next run:
 #' The process that has the package loaded stays for the next call in the session. If nothing has
 #' changed but test files, their first tests start at once. It ends with the session and with
@@ -67,6 +76,8 @@
 #' @param nodes number of files that run at the same time, at most.
 #' @param timeout number of seconds, or a text such as `"5min"`: what one test file may take.
 #' @param stop_on_failure,stop_on_warning logical: is it an error if tests fail, or warn?
+#' @param blocks logical: `TRUE` divides test files that take longer than their share of a core
+#'   among several processes, by calls of [testthat::test_that()].
 #' @param watch logical: `TRUE` goes on after the run, until Ctrl-C: whenever a file is saved the
 #'   test files run that depend on it. `stop_on_failure` and `stop_on_warning` mean nothing then.
 #' @return Object of class `testthat_results`, invisibly: what [testthat::test_dir()] returns; with
@@ -91,7 +102,8 @@
 #' @export
 cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., package = NULL,
                          load = NULL, nodes = available_cores(), timeout = Inf,
-                         stop_on_failure = TRUE, stop_on_warning = FALSE, watch = FALSE) {
+                         stop_on_failure = TRUE, stop_on_warning = FALSE, watch = FALSE,
+                         blocks = FALSE) {
   need_fork("cluster_test()", "take testthat::test_local()")
   need_testthat()
   forget_parents()
@@ -103,6 +115,7 @@ cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., packag
   check_flag(stop_on_warning, "`stop_on_warning`")
   if (check_flag(watch, "`watch`") && s$load == "installed")
     throw("argument", "watch = TRUE: an installed package does not change, its source does")
+  s$blocks <- check_flag(blocks, "`blocks`")
   n <- count_files(s, filter)
   s$warm_up <- watch || n > WARM_FROM
   if (n > 0L) server_of_suite(s) # it loads testthat while this session does
@@ -238,7 +251,7 @@ run_suite <- function(s, files, r) {
   dir.create(folder, mode = "0700")
   on.exit(unlink(folder, recursive = TRUE))
   server <- server_of_suite(s)
-  all <- lapply(seq_along(files), function(k) new_test_file(files[[k]], folder, k))
+  all <- new_test_files(s, files, folder)
   run <- list2env(list(suite = s, server = server, files = all, shown = 0L, r = r,
                        queue = in_order(all, s), shown_as = look_of(r)))
   on.exit(stop_files(run), add = TRUE, after = FALSE)
@@ -267,7 +280,7 @@ in_suite <- function(s, code) {
 # The longest files begin first.
 in_order <- function(files, s) {
   names <- vapply(files, function(f) f$name, "")
-  took <- known_times(s)[names]
+  took <- known_times(s)[names] / vapply(files, function(f) f$parts, 0L)
   # one that is not known may be long: the larger, the longer
   size <- file.size(file.path(s$dir, names))
   files[order(!is.na(took), -took, -size)]
@@ -298,8 +311,8 @@ start_file <- function(run, f) {
   # else not: this option overrules others that tests may set
   if (cli::num_ansi_colors() > 1L) options$cli.num_colors <- cli::num_ansi_colors()
   work <- c(s[c("dir", "root", "package", "load", "load_all", "patches")],
-            list(file = f$name, log = f$log, output = f$output, shown_as = run$shown_as,
-                 options = options))
+            list(file = f$name, blocks = f$blocks, log = f$log, output = f$output,
+                 shown_as = run$shown_as, options = options))
   f$node <- start_next_program(run$server, sprintf("test_file(%s)", deparse1(f$name)),
                                program_of_file(work), f$output)
   f$until <- clock() + s$timeout

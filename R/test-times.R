@@ -10,7 +10,8 @@ known_times <- function(s) {
 
 remember_times <- function(s, files) {
   took <- vapply(files, function(f) f$took, 0)
-  names(took) <- vapply(files, function(f) f$name, "")
+  # of a file in parts the sum; NA where one of them did not come to its end
+  took <- tapply(took, vapply(files, function(f) f$name, ""), sum)
   took <- took[!is.na(took)]
   if (!length(took)) return(invisible())
   known <- known_times(s)
