@@ -70,6 +70,7 @@ ask_by <- function(socket, what, x, ...) {
 
 # Said of the lock that was taken for this process.
 HAS_LOCK <- "has it"
+say_has_lock <- function(socket) socket_send(socket, HAS_LOCK)
 
 value_of_answer <- function(answer) {
   if (length(answer$said)) relay_said(answer$said)

@@ -95,7 +95,7 @@ with_lock_there <- function(lock, timeout, env) {
   suspendInterrupts({
     tryCatch({
       before <- allowInterrupts(value_of_answer(ask_by(socket, "take_lock", lock, timeout)))
-      socket_send(socket, HAS_LOCK)
+      say_has_lock(socket)
       the$locks_there[[lock$name]] <- list(socket = socket, pid = Sys.getpid())
       allowInterrupts({
         if (before != 0) tell_of_holder(before)
