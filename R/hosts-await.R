@@ -1,12 +1,16 @@
 # Waits for hosts that were started, and says why some do not come.
 
-# Until all hosts have reported, or more than may be missing will not: `least` are wanted.
+# Until all hosts have reported, or more than may be missing will not: `least` are wanted. To look
+# at all of a thousand hosts takes some ms: the pauses are long enough that it is a tenth of the
+# time.
 await_hosts <- function(info, left, least) {
+  pause <- LEAST_PAUSE
   repeat {
     waiting <- setdiff(which(has_not_come(info)), info$remote$missing)
     if (!length(waiting)) return(invisible())
     for (k in waiting) {
-      host <- host_ready(info$remote$servers[[k]], if (k == waiting[[1L]]) 0.05 else 0)
+      host <- host_ready(info$remote$servers[[k]], if (k == waiting[[1L]]) pause else 0)
+      if (k == waiting[[1L]]) began <- clock()
       if (!is.null(host)) set_host(info, k, host)
     }
     see_to_tree(info, waiting[has_not_come(info, waiting)])
@@ -21,8 +25,10 @@ await_hosts <- function(info, left, least) {
     }
     is_late <- left() + info$plan$kind$queued(info) <= 0.02
     if (is_late) miss_hosts(info, waiting, least, is_late = TRUE)
+    pause <- min(max(LEAST_PAUSE, 9 * (clock() - began)), 0.5)
   }
 }
+LEAST_PAUSE <- 0.05 # seconds
 
 # Which of these hosts have not reported.
 has_not_come <- function(info, of = seq_along(info$remote$servers)) {

@@ -11,9 +11,11 @@ start_console <- function(command) {
   pipe <- f("in")
   file.create(f("out")) # the shell opens it in the background
   system2("mkfifo", pipe)
-  system(sprintf("env TMPDIR=%s R_LIBS=%s R_TESTS= %s < %s > %s 2>&1 & echo $! > %s",
-                 shQuote(folder), shQuote(paste(.libPaths(), collapse = ":")), command, pipe,
-                 f("out"), f("pid")))
+  # started in the background it would ignore SIGINT, see start_script()
+  signals <- if (can_reset_signals()) "--default-signal=INT" else ""
+  libraries <- shQuote(paste(.libPaths(), collapse = ":"))
+  system(sprintf("env %s TMPDIR=%s R_LIBS=%s R_TESTS= %s < %s > %s 2>&1 & echo $! > %s",
+                 signals, shQuote(folder), libraries, command, pipe, f("out"), f("pid")))
   to <- fifo(pipe, "w", blocking = TRUE)
   list(say = function(line) {
     writeLines(line, to)
