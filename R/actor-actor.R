@@ -331,7 +331,7 @@ is_actor_there <- function(actor) !.Call(ffi_actor_is_here, actor) && is_forward
 
 #' @export
 format.clutch_actor <- function(x, ...) {
-  if (is_actor_there(x)) return(ask_forwarded("format.clutch_actor", x))
+  if (is_actor_there(x)) return(ask_forwarded("format.clutch_actor", list(x)))
   is <- tryCatch(.Call(ffi_actor_info, x), clutch_actor_died = function(e) NULL)
   if (is.null(is)) return(sprintf("clutch actor %s that is gone", x$label))
   state <- ACTOR_STATES[[is$state + 1L]]

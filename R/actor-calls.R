@@ -6,7 +6,8 @@ actor_call <- function(actor, method, ..., .timeout = Inf) {
   check_method(method)
   if (!missing(.timeout)) check_timeout(.timeout)
   if (is_actor_there(actor)) {
-    return(ask_forwarded("actor_call", actor, method, ..., .timeout = .timeout))
+    args <- list(actor, method, ..., .timeout = .timeout)
+    return(ask_forwarded("actor_call", args, .timeout))
   }
   call <- .Call(ffi_actor_ask, actor, list(method, list(...)), "c")
   on.exit(.Call(ffi_actor_drop, call))
@@ -23,7 +24,10 @@ actor_call <- function(actor, method, ..., .timeout = Inf) {
 #' @export
 actor_cast <- function(actor, method, ...) {
   check_method(method)
-  if (is_actor_there(actor)) return(ask_forwarded("actor_cast", actor, method, ...))
+  if (is_actor_there(actor)) {
+    the$forward_stays <- TRUE # until the actor has taken a large value it is the caller's
+    return(ask_forwarded("actor_cast", list(actor, method, ...)))
+  }
   call <- .Call(ffi_actor_ask, actor, list(method, list(...)), "t")
   on.exit(.Call(ffi_actor_drop, call))
   answer <- .Call(ffi_actor_await, call, ACTOR_PAUSE)
@@ -36,7 +40,9 @@ actor_cast <- function(actor, method, ...) {
 actor_stop <- function(actor, timeout = Inf) {
   if (!missing(timeout)) check_timeout(timeout)
   if (!inherits(actor, "clutch_actor")) has_to_be("`actor`", "an object made by cluster_actor()")
-  if (is_actor_there(actor)) return(invisible(ask_forwarded("actor_stop", actor, timeout)))
+  if (is_actor_there(actor)) {
+    return(invisible(ask_forwarded("actor_stop", list(actor, timeout), timeout)))
+  }
   if (.Call(ffi_actor_info, actor)$state == ACTOR_ENDED) return(invisible(FALSE))
   call <- .Call(ffi_actor_ask, actor, NULL, "s")
   on.exit(.Call(ffi_actor_drop, call))

@@ -36,37 +36,46 @@ no_forwarder <- function(e) {
   paste("the session's machine cannot be asked from here any more:", conditionMessage(e))
 }
 
-# The value of the function of that name for `x` and `...`, visible or not as there.
-ask_forwarded <- function(what, x, ...) {
+# The value of the function of that name, called with these arguments, visible or not as there.
+# `within`: number of seconds in which there has to be an answer, beside what the way takes.
+#
+# While it is asked the connection is nobody else's: a finalizer may ask, too.
+ask_forwarded <- function(what, args, within = Inf) {
   link <- the$forward
+  the$forward <- NULL
   if (is.null(link) || link$pid != Sys.getpid()) {
     link <- list(socket = connect_forwarder(), pid = Sys.getpid())
-    the$forward <- link
     .Call(ffi_forward_linked, TRUE)
   }
   ok <- FALSE
-  on.exit(if (!ok) leave_forwarder())
-  answer <- ask_by(link$socket, what, x, ...)
+  on.exit(if (!ok || !is.null(the$forward)) close(link$socket) else the$forward <- link)
+  answer <- ask_by(link$socket, what, args, within)
   ok <- TRUE
   value_of_answer(answer)
 }
 
-# Also called by an idle node: src/r/node/node-loop.c.
+# Called by an idle node: src/r/node/node-loop.c. The process that stands for this one stays where
+# it has rows of a table, or what an actor is still to take.
 leave_forwarder <- function(unused) {
-  link <- the$forward
-  the$forward <- NULL
   .Call(ffi_forward_linked, FALSE)
-  if (!is.null(link) && link$pid == Sys.getpid()) close(link$socket)
+  link <- the$forward
+  if (is.null(link) || isTRUE(the$forward_stays)) return()
+  the$forward <- NULL
+  if (link$pid == Sys.getpid()) close(link$socket)
 }
 
 # list(value, visible, said), or list(error, said).
-ask_by <- function(socket, what, x, ...) {
-  request <- serialize(list(what, list(x, ...)), NULL, xdr = FALSE)
+ask_by <- function(socket, what, args, within = Inf) {
+  request <- serialize(list(what, args), NULL, xdr = FALSE)
   tryCatch({
     socket_send(socket, request)
-    unserialize(socket_receive(socket))
+    comes <- is.infinite(within) ||
+      any(socket_select(list(socket), timeout = within + ON_ITS_WAY))
+    if (comes) return(unserialize(socket_receive(socket)))
   }, clutch_error = function(e) throw("state_gone", no_forwarder(e)))
+  throw("timeout", sprintf("the session's machine has not answered within %g seconds", within))
 }
+ON_ITS_WAY <- 5 # seconds that a request and its answer may take
 
 # Said of the lock that was taken for this process.
 HAS_LOCK <- "has it"

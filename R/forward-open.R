@@ -9,6 +9,8 @@
 #   handle    what hands on between them, see src/r/session/forward.c
 #   hosts     by number of the host, as text: list(node, number), the forwarder there; or TRUE while
 #             it is being started
+#   wanted    these numbers, also of hosts where there is none now
+#   again     when it is tried again to start one, by clock(); 0: all are there, as far as is known
 
 FORWARD_LIMIT <- 60 # seconds that a forwarder may take to come
 
@@ -35,25 +37,45 @@ open_forwarders <- function(cl, what) {
 node_works <- function(handle) !.Call(ffi_node_info, handle)$state %in% c("dead", "stopped")
 handle_of_servers <- function(x) .subset2(x$servers[[1L]], "handle")
 
+# The new one is there before the old one ends: where that fails nothing has changed.
 begin_forwarding <- function(t) {
-  if (!is.null(t$forward)) end_forwarding(t)
   x <- new.env(parent = emptyenv())
   x$servers <- make_cluster(1, strategy = "fork_server")
   x$handle <- .Call(ffi_forward_new, handle_of_servers(x))
   x$hosts <- list()
+  x$wanted <- t$forward$wanted
+  x$again <- 0
   tell_handle(handle_of_servers(x), be_forwarder_of_servers, list())
+  if (!is.null(t$forward)) end_forwarding(t)
   t$forward <- x
   t$at_stop$forward <- end_forwarding
-  t$at_host$forward <- open_forwarder
+  t$at_host$forward <- try_forwarder
   t$at_work$forward <- restore_forwarders
 }
 
-# On one host, unless it is there. Also called when nodes have been started on a host.
+# Does so when nodes have been started on a host, or one has ended: what fails is tried again later,
+# and no map fails for it. FALSE: it has failed.
+try_forwarder <- function(info, k) {
+  t <- info$tasks
+  if (is.null(t$forward)) return(TRUE)
+  tryCatch({
+    open_forwarder(info, k)
+    TRUE
+  }, clutch_error = function(e) {
+    t$problem <- conditionMessage(e)
+    t$forward$again <- clock() + FORWARD_PAUSE
+    FALSE
+  })
+}
+FORWARD_PAUSE <- 10 # seconds
+
+# On one host, unless it is there.
 open_forwarder <- function(info, k) {
   x <- info$tasks$forward
   key <- format(k)
   is <- x$hosts[[key]]
   if (isTRUE(is) || (!is.null(is) && node_works(is$node))) return(invisible())
+  x$wanted <- union(x$wanted, key)
   x$hosts[[key]] <- TRUE
   ok <- FALSE
   on.exit(if (!ok) x$hosts[[key]] <- NULL)
@@ -76,14 +98,26 @@ open_forwarder <- function(info, k) {
 # One that has ended is started again, on hosts that are there, when something is about to be done.
 restore_forwarders <- function(t) {
   x <- t$forward
-  if (.Call(ffi_forward_await, x$handle, NULL, 0)) return(invisible())
-  is_gone <- function(is) is.list(is) && !node_works(is$node)
-  all_are <- !node_works(handle_of_servers(x))
-  gone <- names(if (all_are) x$hosts else Filter(is_gone, x$hosts))
-  if (all_are) begin_forwarding(t)
-  for (k in as.integer(gone)) {
-    if (!host_has_ended(t$info$remote$servers[[k]])) open_forwarder(t$info, k)
+  if (is.null(x)) return(invisible())
+  none_was_lost <- .Call(ffi_forward_await, x$handle, NULL, 0)
+  if (none_was_lost && x$again == 0) return(invisible())
+  if (clock() < x$again) return(invisible())
+  x$again <- clock() + FORWARD_PAUSE
+  if (!node_works(handle_of_servers(x))) {
+    is_there <- tryCatch({
+      begin_forwarding(t)
+      TRUE
+    }, clutch_error = function(e) FALSE)
+    if (!is_there) return(invisible())
+    x <- t$forward
   }
+  all <- TRUE
+  for (k in as.integer(x$wanted)) {
+    is_away <- host_has_ended(t$info$remote$servers[[k]]) ||
+      (!is.null(t$resize) && host_is_away(t, k)) # its nodes come with a forwarder
+    if (!is_away) all <- try_forwarder(t$info, k) && all
+  }
+  if (all) x$again <- 0
 }
 
 end_forwarding <- function(t) {

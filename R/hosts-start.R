@@ -197,8 +197,8 @@ spawn_on_hosts <- function(info, ranks, left) {
   }
   failed <- .Call(ffi_nodes_wait, handles, left())
   if (failed > 0L) throw_node_not_started(info, ranks, handles, failed)
-  for (f in info$tasks$at_host) for (k in unique(info$host_of[ranks])) f(info, k)
   ok <- TRUE
+  for (f in info$tasks$at_host) for (k in unique(info$host_of[ranks])) f(info, k)
   handles
 }
 

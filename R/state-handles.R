@@ -63,7 +63,7 @@ open_state <- function(x, kind) {
 # `found`: what C code has returned; NULL: the object is on another host, where this function is
 # called instead.
 or_there <- function(found, what, x, ...) {
-  if (is.null(found)) ask_forwarded(what, x, ...) else found
+  if (is.null(found)) ask_forwarded(what, list(x, ...)) else found
 }
 
 #' @export

@@ -94,7 +94,8 @@ with_lock_there <- function(lock, timeout, env) {
   socket <- connect_forwarder()
   suspendInterrupts({
     tryCatch({
-      before <- allowInterrupts(value_of_answer(ask_by(socket, "take_lock", lock, timeout)))
+      taken <- allowInterrupts(ask_by(socket, "take_lock", list(lock, timeout), timeout))
+      before <- value_of_answer(taken)
       say_has_lock(socket)
       the$locks_there[[lock$name]] <- list(socket = socket, pid = Sys.getpid())
       allowInterrupts({
@@ -110,7 +111,7 @@ give_lock_there <- function(lock, socket) {
   has <- the$locks_there[[lock$name]]
   if (!is.null(has) && has$pid == Sys.getpid()) {
     the$locks_there[[lock$name]] <- NULL
-    tryCatch(ask_by(socket, "give_lock", lock), clutch_error = function(e) NULL)
+    tryCatch(ask_by(socket, "give_lock", list(lock), 5), clutch_error = function(e) NULL)
   }
   close(socket)
 }

@@ -52,7 +52,7 @@ rate_wait <- function(rate, n = 1, timeout = Inf) {
   if (!is_whole(n) || length(n) != 1L || n > 1e6) has_to_be("`n`", "a whole number from 1 to 1e6")
   if (!missing(timeout)) check_timeout(timeout)
   waited <- .Call(ffi_rate_wait, rate, n, timeout)
-  if (is.null(waited)) return(ask_forwarded("rate_wait", rate, n, timeout))
+  if (is.null(waited)) return(ask_forwarded("rate_wait", list(rate, n, timeout)))
   if (waited < 0) throw("timeout", sprintf("no place is free within %g seconds", timeout))
   invisible(waited)
 }

@@ -65,7 +65,7 @@ table_append <- function(table, rows) {
   if (!is.data.frame(rows)) {
     return(invisible(or_there(.Call(ffi_table_append, table, rows), "table_append", table, rows)))
   }
-  if (is_elsewhere(table)) return(ask_forwarded("table_append", table, rows)) # all at once
+  if (is_elsewhere(table)) return(ask_forwarded("table_append", list(table, rows))) # all at once
   columns <- as.list(rows)
   ids <- vapply(seq_len(nrow(rows)), function(i) {
     .Call(ffi_table_append, table, lapply(columns, element_of_column, i))
@@ -97,7 +97,11 @@ ROW_COLUMNS <- c("id", "state", "pid")
 table_pop <- function(table, timeout = 0) {
   if (!missing(timeout)) check_timeout(timeout)
   x <- .Call(ffi_table_pop, table, timeout)
-  if (is.null(x)) return(ask_forwarded("table_pop", table, timeout))
+  if (is.null(x)) {
+    x <- ask_forwarded("table_pop", list(table, timeout), timeout)
+    if (!is.null(x)) the$forward_stays <- TRUE # else others could think that its taker has ended
+    return(x)
+  }
   if (isFALSE(x)) return(NULL)
   list(id = x$id, row = x$value)
 }
@@ -119,7 +123,7 @@ table_read <- function(table, since = 0, state = ROW_STATES) {
   check_number(since, "`since`", 0, "a number, 0 or more")
   if (!is.character(state) || !all(state %in% ROW_STATES)) has_to_be("`state`", one_of(ROW_STATES))
   x <- .Call(ffi_table_read, table, since)
-  if (is.null(x)) return(ask_forwarded("table_read", table, since, state))
+  if (is.null(x)) return(ask_forwarded("table_read", list(table, since, state)))
   states <- ROW_STATES[x$state]
   keep <- states %in% state
   out <- list(id = x$id[keep], state = states[keep], pid = x$pid[keep])

@@ -39,7 +39,7 @@ resize    base plan event launch hosts task
 template  base start plan launch hosts task resize
 slurm     base start plan event launch hosts task resize
 cluster   base machine code start plan event launch share hosts ssh task
-forward   base socket plan launch hosts task cluster
+forward   base socket plan launch hosts task resize cluster
 state     base forward
 detach    base start plan code journal launch hosts ssh task cluster
 map       base code journal event task cluster detach

@@ -227,6 +227,61 @@ test_that("actors are called from other hosts", {
   nothing_is_left(cl)
 })
 
+test_that("arguments of methods may have any names, and finalizers may ask, too", {
+  cl <- two_hosts()
+  echo <- cluster_actor(cl, function() list(of = function(...) list(...)))
+  n <- cluster_counter(cl)
+  got <- cluster_map(cl, 1:2, function(i) {
+    named <- actor_call(echo, "of", x = i, what = 2, args = 3, within = 4, socket = 5)
+    # garbage whose finalizer asks while another request is under way
+    asks <- function(e) counter_add(n, 0)
+    values <- vapply(1:200, function(k) {
+      reg.finalizer(new.env(), asks)
+      if (k %% 10 == 0) gc(FALSE)
+      length(actor_call(echo, "of", list(k), k)) + counter_add(n, 0)
+    }, 0)
+    list(named, unique(values))
+  })
+  for (i in 1:2) {
+    expect_identical(got[[i]][[1L]], list(x = i, what = 2, args = 3, within = 4, socket = 5))
+    expect_identical(got[[i]][[2L]], 2)
+  }
+  nothing_is_left(cl)
+})
+
+test_that("a forwarder that cannot be started again fails no map, and comes later", {
+  cl <- two_hosts()
+  n <- cluster_counter(cl)
+  on_host(hosts_there, "beta", "pkill -9 -f 'clutch: forwarder'")
+  space <- asNamespace("clutch")
+  fails <- function(what) {
+    suppressMessages(trace(what, quote(clutch:::throw("start", "not now")), where = space,
+                           print = FALSE))
+  }
+  mends <- function(what) suppressMessages(untrace(what, where = space))
+  fails("open_forwarder")
+  on.exit(try(mends("open_forwarder"), silent = TRUE))
+  Sys.sleep(0.2)
+  expect_identical(cluster_map(cl, 1:4, function(i) i), as.list(1:4))
+  mends("open_forwarder")
+  t <- clutch:::tasks_of(cl)
+  count <- function() cluster_map_dbl(cl, 1:4, function(i) counter_add(n), .chunk = 1)
+  t$forward$again <- 1e-9 # as when the pause is over
+  expect_identical(sort(count()), 1:4 + 0)
+  # the one beside the session
+  own <- clutch:::handle_of_servers(t$forward)
+  fails("begin_forwarding")
+  on.exit(try(mends("begin_forwarding"), silent = TRUE), add = TRUE)
+  tools::pskill(.Call(clutch:::ffi_node_info, own)$pid, tools::SIGKILL)
+  Sys.sleep(0.2)
+  expect_identical(cluster_map(cl, 1:4, function(i) i), as.list(1:4))
+  expect_error(count(), "cannot be asked")
+  mends("begin_forwarding")
+  t$forward$again <- 1e-9
+  expect_identical(sort(count()), 5:8 + 0)
+  nothing_is_left(cl)
+})
+
 test_that("what is gone, or was not made for other hosts, is an error that says so", {
   cl <- two_hosts()
   near <- cluster_counter()

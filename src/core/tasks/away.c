@@ -38,7 +38,7 @@ static uint64_t read_since(clu_engines *all) {
     all->entries = clu_turns_entries(all->turns);
     all->before = now;
   }
-  return now - all->before;
+  return now > all->before ? now - all->before : 0; /* some was not for this process */
 }
 
 static uint64_t due(void *self) {

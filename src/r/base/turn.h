@@ -20,6 +20,9 @@ void clu_turn_leave(int mine);
 const void *clu_turn_pause(void);
 void clu_turn_resume(const void *frame);
 int64_t clu_turn_work_here(int64_t wait);
+/* The owner comes and leaves again, in a wait that has nothing to do with the session: the thread
+ * does what is urgent, as after any of its calls. */
+void clu_turn_pass(void);
 /* The thread, if there is one, has ended. */
 void clu_turn_end(void);
 

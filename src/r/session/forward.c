@@ -120,9 +120,11 @@ SEXP ffi_forward_new(SEXP servers) {
 SEXP ffi_forward_add(SEXP handle, SEXP clients) {
   forwards *x = get(handle);
   of_clients *more = clu_grow(x->hosts, &x->cap, x->n + 1, sizeof *more);
+  clu_node *nd;
   if (!more) clu_raise("memory", "not enough memory");
   x->hosts = more;
-  x->hosts[x->n] = (of_clients){.node = clu_get_node(clients)};
+  nd = clu_get_node(clients);
+  x->hosts[x->n] = (of_clients){.node = clu_node_is_open(nd) ? nd : NULL};
   return Rf_ScalarInteger((int)x->n++);
 }
 

@@ -1,3 +1,4 @@
+#include "r/base/turn.h"
 #include "r/base/wait.h"
 #include "r/state/state.h"
 
@@ -14,6 +15,7 @@ static clu_state *take(SEXP x, double seconds, clu_pid *before) {
     if (deadline == 0) deadline = clu_deadline(seconds);
     if (clu_os_now() >= deadline) break;
     clu_check_interrupt_now(NULL, NULL);
+    clu_turn_pass();
     s = clu_state_of(x, CLU_STATE_LOCK);
     rc = clu_lock_take(s, (uint64_t)clu_slice(deadline), before);
   }
@@ -122,6 +124,7 @@ SEXP ffi_rate_wait(SEXP x, SEXP n, SEXP timeout) {
   while (clu_os_now() < at) {
     clu_os_pause((uint64_t)clu_slice(at));
     clu_check_interrupt_now(NULL, NULL);
+    clu_turn_pass();
   }
   return Rf_ScalarReal((double)(clu_os_now() - began) / 1e9);
 }

@@ -1,4 +1,5 @@
 #include "core/base/process.h"
+#include "r/base/turn.h"
 #include "r/base/wait.h"
 #include "r/serialize/serialize.h"
 #include "r/state/state.h"
@@ -100,6 +101,7 @@ SEXP ffi_table_pop(SEXP x, SEXP timeout) {
     if (clu_os_now() >= deadline) return Rf_ScalarLogical(0);
     clu_table_wait(s, events, (uint64_t)clu_slice(deadline));
     clu_check_interrupt_now(NULL, NULL);
+    clu_turn_pass();
   }
   value = PROTECT(R_UnwindProtect(value_of, &p, give_back, &p, NULL));
   out = PROTECT(Rf_mkNamed(VECSXP, names));
