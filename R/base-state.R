@@ -14,8 +14,8 @@
 #   oom_kills    how many kills by the out-of-memory killer have been attributed, see machine-oom.R
 #   oom_files, oom_group      the files that count them, and the control group these are of
 #   search, known_classes     see code-globals.R
-#   forward, locks_there    connections to the session's machine, from another host: forward-ask.R,
-#                state-lock.R
+#   forward      the connection to the session's machine, from another host: forward-ask.R
+#   locks_there  which process has a lock of that machine, by its name: state-lock.R
 #   unsure_lock, forward_stays    see forward-serve.R and forward-ask.R
 #   source       copies of packages that load_all() has made, see code-source.R
 #   own, pool                 the session's own cluster, and nodes for mclapply(): cluster-own.R

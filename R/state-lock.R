@@ -84,20 +84,19 @@ format.clutch_lock <- function(x, ...) {
 
 # ---- on another host ----
 
-# A process there has the lock for this one, which has a connection to it meanwhile, in
-# `the$locks_there`, by name: list(socket, pid). When this process ends so does that. `env`: has
-# `expr`.
+# A process there has the lock for this one, which has a connection to it meanwhile. When this
+# process ends so does that. `the$locks_there` has, by the lock's name, the process that has it: a
+# child of that does not. `env`: has `expr`.
 with_lock_there <- function(lock, timeout, env) {
   evaluate <- function() eval(quote(withVisible(expr)), env)
-  has <- the$locks_there[[lock$name]]
-  if (!is.null(has) && has$pid == Sys.getpid()) return(evaluate())
+  if (has_lock_there(lock)) return(evaluate())
   socket <- connect_forwarder()
   suspendInterrupts({
     tryCatch({
       taken <- allowInterrupts(ask_by(socket, "take_lock", list(lock, timeout), timeout))
       before <- value_of_answer(taken)
       say_has_lock(socket)
-      the$locks_there[[lock$name]] <- list(socket = socket, pid = Sys.getpid())
+      the$locks_there[[lock$name]] <- Sys.getpid()
       allowInterrupts({
         if (before != 0) tell_of_holder(before)
         evaluate()
@@ -106,10 +105,11 @@ with_lock_there <- function(lock, timeout, env) {
   })
 }
 
+has_lock_there <- function(lock) identical(the$locks_there[[lock$name]], Sys.getpid())
+
 # Where it was not taken the process there has nothing to give, or ends.
 give_lock_there <- function(lock, socket) {
-  has <- the$locks_there[[lock$name]]
-  if (!is.null(has) && has$pid == Sys.getpid()) {
+  if (has_lock_there(lock)) {
     the$locks_there[[lock$name]] <- NULL
     tryCatch(ask_by(socket, "give_lock", list(lock), 5), clutch_error = function(e) NULL)
   }

@@ -44,6 +44,29 @@ start_hosts <- function(names = c("alpha", "beta", "gamma", "delta"), env = NULL
   paste(c("other hosts cannot be made here:", utils::tail(log, 5L)), collapse = "\n")
 }
 
+# Hosts alpha and beta for the tests of a file, made by the first that needs them:
+# list(cluster, nothing_is_left, there, stop). `there()`: as of start_hosts(), or NULL. After stop()
+# the next that needs them has new ones.
+two_hosts_for_file <- function() {
+  there <- NULL
+  list(
+    cluster = function(...) {
+      if (is.null(there)) there <<- hosts_or_skip(c("alpha", "beta"))
+      make_cluster(hosts(c("alpha", "beta"), 2, ssh = c("ssh", "-F", there$config)), ...)
+    },
+    nothing_is_left = function(cl) {
+      stop_cluster(cl)
+      expect_hosts_empty(there)
+    },
+    there = function() there,
+    stop = function() {
+      ended <- is.null(there) || stop_hosts(there)
+      there <<- NULL
+      ended
+    }
+  )
+}
+
 stop_hosts <- function(hosts) {
   tools::pskill(hosts$watcher)
   ended <- eventually(!alive(hosts$watcher))

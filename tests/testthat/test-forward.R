@@ -2,15 +2,9 @@
 
 outside_checks_only()
 
-hosts_there <- NULL # made by the first test that needs them, ended by the last one
-two_hosts <- function(...) {
-  if (is.null(hosts_there)) hosts_there <<- hosts_or_skip(c("alpha", "beta"))
-  make_cluster(hosts(c("alpha", "beta"), 2, ssh = c("ssh", "-F", hosts_there$config)), ...)
-}
-nothing_is_left <- function(cl) {
-  stop_cluster(cl)
-  expect_hosts_empty(hosts_there)
-}
+on_two <- two_hosts_for_file()
+two_hosts <- on_two$cluster
+nothing_is_left <- on_two$nothing_is_left
 # Processes that stand for those of other hosts.
 servers_here <- function() {
   lines <- system2("ps", c("-e", "-o", "args="), stdout = TRUE)
@@ -136,7 +130,7 @@ test_that("a host that is lost gives back what its processes had, and can come a
   }))
   expect_true(eventually(file.exists(begun)))
   # the forwarder there is killed: who has the lock goes on, and does not have it any more
-  on_host(hosts_there, "beta", "pkill -9 -f 'clutch: forwarder'")
+  on_host(on_two$there(), "beta", "pkill -9 -f 'clutch: forwarder'")
   expect_warning(had <- with_lock(lock, "free", timeout = 30), class = "clutch_holder_died")
   expect_identical(had, "free")
   cancel(has)
@@ -151,7 +145,7 @@ test_that("a host that is lost gives back what its processes had, and can come a
   expect_identical(names(), c("alpha", "beta"))
   # all R processes of that host are killed: it is started again
   is_r <- "case $(readlink $p/exe) in */exec/R) echo ${p#/proc/};; esac"
-  on_host(hosts_there, "beta", sprintf("kill -9 $(for p in /proc/[0-9]*; do %s; done)", is_r))
+  on_host(on_two$there(), "beta", sprintf("kill -9 $(for p in /proc/[0-9]*; do %s; done)", is_r))
   expect_true(all(names(.retries = 3) %in% c("alpha", "beta")))
   expect_true(eventually(identical(names(.retries = 3), c("alpha", "beta")), 30))
   # the forwarder beside the session
@@ -174,9 +168,9 @@ test_that("a cut of a second loses nothing", {
     Sys.sleep(0.002)
   })
   expect_true(eventually(counter_value(n) > 20))
-  cut_off(hosts_there, "beta")
+  cut_off(on_two$there(), "beta")
   Sys.sleep(1)
-  make_good(hosts_there, "beta")
+  make_good(on_two$there(), "beta")
   collect(count)
   expect_identical(counter_value(n), 400)
   nothing_is_left(cl)
@@ -252,7 +246,7 @@ test_that("arguments of methods may have any names, and finalizers may ask, too"
 test_that("a forwarder that cannot be started again fails no map, and comes later", {
   cl <- two_hosts()
   n <- cluster_counter(cl)
-  on_host(hosts_there, "beta", "pkill -9 -f 'clutch: forwarder'")
+  on_host(on_two$there(), "beta", "pkill -9 -f 'clutch: forwarder'")
   space <- asNamespace("clutch")
   fails <- function(what) {
     suppressMessages(trace(what, quote(clutch:::throw("start", "not now")), where = space,
@@ -304,6 +298,6 @@ test_that("what is gone, or was not made for other hosts, is an error that says 
 })
 
 test_that("nothing is left at the end", {
-  stop_hosts(hosts_there)
+  on_two$stop()
   expect_identical(servers_here(), 0L)
 })

@@ -2,15 +2,9 @@
 
 outside_checks_only()
 
-hosts_there <- NULL # made by the first test that needs them, ended by the last one
-run_cluster <- function(...) {
-  if (is.null(hosts_there)) hosts_there <<- hosts_or_skip(c("alpha", "beta"))
-  make_cluster(hosts(c("alpha", "beta"), 2, ssh = c("ssh", "-F", hosts_there$config)), ...)
-}
-nothing_is_left <- function(cl) {
-  stop_cluster(cl)
-  expect_hosts_empty(hosts_there)
-}
+on_two <- two_hosts_for_file()
+run_cluster <- on_two$cluster
+nothing_is_left <- on_two$nothing_is_left
 failure_of <- function(expr) tryCatch(expr, clutch_error = identity)
 
 test_that("parts on two hosts send messages of all kinds and sizes, in order", {
@@ -147,23 +141,22 @@ test_that("a host that is lost is an error of the run", {
   old <- options(clutch.heartbeat = 1, clutch.reconnect = 3)
   on.exit(options(old))
   cl <- run_cluster()
-  later(1, "nsenter -t %d -p -m sh -c 'kill -9 -1'", host_pid(hosts_there, "beta"))
+  later(1, "nsenter -t %d -p -m sh -c 'kill -9 -1'", host_pid(on_two$there(), "beta"))
   e <- failure_of(cluster_run(cl, function(rank) node_receive(rank %% 4 + 1, timeout = 60)))
   expect_s3_class(e, "clutch_node_died")
   expect_identical(e$rank, 3L)
   expect_s3_class(e$errors[[2L]]$parent, "clutch_node_died")
   expect_identical(e$errors[[2L]]$parent$host, "beta")
   stop_cluster(cl)
-  stop_hosts(hosts_there)
-  hosts_there <<- NULL
+  on_two$stop()
 })
 
 test_that("a run outlasts a cut, and an interrupt ends it", {
   old <- options(clutch.heartbeat = 1, clutch.reconnect = 60)
   on.exit(options(old))
   cl <- run_cluster()
-  faults <- start_cuts(hosts_there, data.frame(host = "beta", how = "link", pause = 0.5,
-                                               seconds = 2))
+  cut <- data.frame(host = "beta", how = "link", pause = 0.5, seconds = 2)
+  faults <- start_cuts(on_two$there(), cut)
   got <- cluster_run(cl, function(rank) {
     end <- Sys.time() + 4
     n <- 0
@@ -185,5 +178,5 @@ test_that("a run outlasts a cut, and an interrupt ends it", {
 })
 
 test_that("nothing of the hosts is left", {
-  if (!is.null(hosts_there)) expect_true(stop_hosts(hosts_there))
+  expect_true(on_two$stop())
 })
