@@ -88,7 +88,7 @@ failure_of <- function(e) {
 # By its message the element of the last failure is known; NULL: it is none of that.
 failure_by_text <- function(e) {
   work <- the$failed
-  if (!is.null(work) && !is.numeric(work)) work <- .Call(ffi_weak_value, work)
+  if (!is.null(work) && !is.numeric(work)) work <- tied_value(work)
   if (!is.environment(work)) return(NULL)
   known <- match(vapply(chain_of(e), message_of, ""), work$texts)
   if (all(is.na(known))) return(NULL)
@@ -112,7 +112,7 @@ last_failure <- function(element) {
                   "remembered without the error: e <- tryCatch(cluster_map(...), error = identity)")
     throw("gone", sprintf(text, mb(work)))
   }
-  work <- .Call(ffi_weak_value, work)
+  work <- tied_value(work)
   if (is.null(work)) {
     throw("gone", paste("what has failed last went with its cluster: keep the error,",
                         "e <- tryCatch(cluster_map(...), error = identity)"))

@@ -62,7 +62,12 @@ with_work <- function(e, work, info, copy = NULL) {
     work$texts <- c(work$texts, stats::setNames(texts, rep(e$element, length(texts))))
   }
   # functions often know the cluster: when nothing else does, it is garbage all the same
-  the$failed <- if (work$size <= MOST_HELD) .Call(ffi_weak_new, info, work) else work$size
+  if (work$size <= MOST_HELD) {
+    the$failed <- tie_value(if (!is.numeric(the$failed)) the$failed, info, work)
+  } else {
+    if (!is.numeric(the$failed)) untie_value(the$failed)
+    the$failed <- work$size
+  }
   e
 }
 

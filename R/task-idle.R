@@ -75,8 +75,9 @@ find_watch <- function(loop) {
 }
 
 serve_when_idle <- function(w, t) {
-  others <- Filter(function(s) !identical(.Call(ffi_weak_get, s$ref), t), w$served)
-  w$served <- c(others, list(served(.Call(ffi_weak_new, t, NULL), t)))
+  is_this <- vapply(w$served, function(s) identical(.Call(ffi_weak_get, s$ref), t), NA)
+  if (is.null(t$ref)) t$ref <- .Call(ffi_weak_new, t, NULL)
+  w$served <- c(w$served[!is_this], list(served(t$ref, t)))
   t$watch <- w
   arm_watch(w, idle_wait(t))
 }

@@ -70,6 +70,7 @@ tasks_new <- function(info) {
     # while R is idle, see task-idle.R:
     awaited = NULL, # tasks that are waited for, by key
     watch = NULL, # what tells that there is something new
+    ref = NULL, # to this record, for its watch: weak
     unsettled = NULL # TRUE: some that have ended are still to be told
   )
   list2env(fields, t)

@@ -3,9 +3,9 @@
 
 # It may be large: it hangs on the cluster by a weak reference, so that it does not travel with
 # functions in whose environment the cluster is.
-setup_of <- function(info) if (!is.null(info$setup)) .Call(ffi_weak_value, info$setup)
+setup_of <- function(info) if (!is.null(info$setup)) tied_value(info$setup)
 set_setup <- function(info, setup) {
-  set_cluster(info, setup = .Call(ffi_weak_new, info, setup))
+  set_cluster(info, setup = tie_value(info$setup, info, setup))
   if (grows_here(info)) tell_calls(info)
 }
 

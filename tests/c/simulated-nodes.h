@@ -235,13 +235,20 @@ static void read_grant(piece *p, const unsigned char *b, size_t n) {
   }
 }
 
+/* Its number, of its name. */
+static size_t job_of(uint64_t name) {
+  size_t job = (uint32_t)name;
+  HOLDS(job < MOST_JOBS);
+  return job;
+}
+
 static void node_gets_batch(sim_node *s, const clu_msg *m) {
   const unsigned char *b = m->body->data;
-  uint64_t job = clu_get64(b);
+  size_t job = job_of(clu_get64(b));
   uint32_t n = clu_get32(b + 8), flags = clu_get32(b + 16);
   size_t at = CLU_TASKS_HEAD;
   piece grant = {0};
-  HOLDS(job < MOST_JOBS && s->knows[job]); /* the JOB message has come before */
+  HOLDS(s->knows[job]); /* the JOB message has come before */
   if (flags & CLU_TASKS_ONLY) s->knows[job] = 2;
   if (flags & CLU_TASKS_GRANT) {
     read_grant(&grant, b + at + 8, clu_get32(b + at + 4));
@@ -264,12 +271,12 @@ static void node_reads(sim_node *s) {
   int rc = clu_chan_fill(&s->chan), r;
   while ((r = clu_chan_next(&s->chan, &m)) == 1) {
     if (m.kind == CLU_K_JOB) {
-      HOLDS(m.seq < MOST_JOBS && s->knows[m.seq] != 1); /* once a node */
-      s->knows[m.seq] = 1;
-      s->works[m.seq] = (int)clu_get32(m.body->data);
+      HOLDS(s->knows[job_of(m.seq)] != 1); /* once a node */
+      s->knows[job_of(m.seq)] = 1;
+      s->works[job_of(m.seq)] = (int)clu_get32(m.body->data);
     } else if (m.kind == CLU_K_JOB_END) {
-      HOLDS(m.seq < MOST_JOBS && s->knows[m.seq]);
-      s->knows[m.seq] = 0;
+      HOLDS(s->knows[job_of(m.seq)]);
+      s->knows[job_of(m.seq)] = 0;
     } else if (m.kind == CLU_K_TASKS) {
       node_gets_batch(s, &m);
     } else if (m.kind == CLU_K_DONE) {

@@ -70,6 +70,24 @@ test_that("one of a map is kept; it ends when nobody has its error any more", {
   }))
 })
 
+test_that("two clusters of a session have each their own", {
+  local_options(clutch.frozen = 4)
+  cl <- list(make_cluster(1), make_cluster(1))
+  on.exit(lapply(cl, stop_cluster), add = TRUE)
+  e <- lapply(cl, over_limit, x = 7)
+  place <- vapply(cl, folders_of, "")
+  expect_identical(anyDuplicated(place), 0L)
+  for (k in 1:2) expect_identical(cluster_debug(e[[k]], 1, quote(id)), 7)
+  # what the first has worked with is forgotten, and its copy ends alone
+  tryCatch(cluster_map(cl[[2]], 1, function(i) stop("other")), error = identity)
+  e[[1]] <- 0
+  expect_true(eventually({
+    gc()
+    !dir.exists(place[[1]])
+  }))
+  expect_identical(cluster_debug(e[[2]], 1, quote(id)), 7)
+})
+
 test_that("none is made where none is wanted, and interrupts of the user's are no way out", {
   local_options(clutch.frozen = 0)
   cl <- make_cluster(1)

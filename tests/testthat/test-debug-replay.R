@@ -182,6 +182,33 @@ test_that("what is remembered does not keep its cluster, which is garbage all th
   expect_error(cluster_replay(), "with its cluster", class = "clutch_gone")
 })
 
+test_that("only what has failed last is remembered", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  gone <- 0
+  failing <- function() {
+    data <- new.env()
+    reg.finalizer(data, function(e) gone <<- gone + 1)
+    function(x) stop("no")
+  }
+  for (k in 1:5) cluster_map(cl, 1:3, failing(), .on_error = "continue") |> suppressWarnings()
+  expect_true(eventually({
+    gc()
+    gone == 4
+  }))
+  expect_error(cluster_replay(), "no")
+  # the same of values that were exported again
+  export_again <- function() {
+    value <- failing()
+    cluster_export(cl, "value", envir = environment())
+  }
+  for (k in 1:5) export_again()
+  expect_true(eventually({
+    gc()
+    gone == 8
+  }))
+})
+
 test_that("loops of foreach, and package parallel's maps", {
   skip_if_not_installed("foreach")
   cl <- make_cluster(2)

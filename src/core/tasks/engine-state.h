@@ -127,7 +127,9 @@ struct clu_task_job {
   uint32_t *need_of;
   int says_memory;    /* some task of it says how much it needs */
   int pins, released; /* while the caller makes elements of it, it is not freed */
-  uint64_t number;
+  uint64_t number;    /* among the engine's */
+  uint64_t name; /* at nodes: no two engines of a session have the same one, since their nodes may
+                    have a folder in common */
   clu_job_facts *facts; /* NULL: it has neither a label nor begun */
   clu_blob *message;    /* the JOB message; NULL: a task without an element has ended */
   uint64_t *sent_to;    /* by node: id of the one that has that message; 0: none */
@@ -177,6 +179,7 @@ struct clu_engine_jobs {
   int nheld;        /* of these, those that wait for the values of others */
   size_t unheard;   /* conditions that handlers could get now */
   uint64_t numbers; /* of jobs so far */
+  uint64_t names;   /* these begin behind this one */
 };
 
 /* queued.c */
@@ -333,6 +336,7 @@ struct clu_engines {
   clu_turns *turns;
   const clu_engine_caller *caller;
   clu_engine *first;
+  uint32_t made;       /* so many engines */
   uint64_t ring_bytes; /* of results that have come by way of rings; results.c */
   clu_spins spins;     /* turn.c */
   struct clu_engines_room room;

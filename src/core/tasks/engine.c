@@ -38,6 +38,7 @@ clu_engine *clu_engine_new(clu_engines *all, int n, uint64_t grace_ns, size_t mo
   t->deaths.list = calloc(t->deaths.cap, sizeof *t->deaths.list);
   t->nodes = calloc((size_t)n + 1, sizeof *t->nodes);
   t->trace.most = most;
+  t->jobs.names = (uint64_t)all->made++ << 32;
   if (!t->sched || !t->nodes || !t->deaths.list) {
     clu_engine_free(t);
     return NULL;

@@ -62,6 +62,7 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
   j->max_memory = usable_limit(spec->max_memory);
   if (spec->seed) clu_task_job_seed(j, spec->seed);
   j->number = ++t->jobs.numbers;
+  j->name = t->jobs.names + j->number;
   return j;
 }
 

@@ -53,7 +53,7 @@ static void write_head(unsigned char *head, const sending *s) {
   if (!clu_node_ring(s->nd) && !clu_node_is_proxied(s->nd)) flags |= CLU_TASKS_NO_RING;
   memcpy(seed, j->seed, sizeof seed);
   if (j->seeded) stream_of(j, s->a.first, seed);
-  clu_put64(head, j->number);
+  clu_put64(head, j->name);
   clu_put32(head + 8, s->a.n);
   clu_put32(head + 12, s->a.attempt);
   clu_put32(head + 16, flags);
@@ -63,7 +63,7 @@ static void write_head(unsigned char *head, const sending *s) {
 
 /* The JOB message, and values of other tasks, if the node has not got them yet. */
 static int send_job(clu_task_job *j, clu_node *nd, int node) {
-  uint64_t seq = j->number;
+  uint64_t seq = j->name;
   int rc;
   if (j->sent_to[node] == clu_node_id(nd)) return CLU_OK;
   rc = clu_node_tasks(nd, CLU_K_JOB, j->message, 0, &seq);
@@ -173,7 +173,7 @@ void clu_engine_flush(clu_engine *t, int node) {
 void clu_task_job_send_end(clu_engine *t, clu_task_job *j) {
   for (int i = 0; i < j->nsent_to; i++) {
     clu_node *nd = i < t->n ? clu_engine_node(t, i) : NULL;
-    uint64_t seq = j->number;
+    uint64_t seq = j->name;
     if (!nd || !j->sent_to[i] || clu_node_id(nd) != j->sent_to[i]) continue;
     if (clu_node_tasks(nd, CLU_K_JOB_END, NULL, 0, &seq) == CLU_OK) clu_node_push(nd);
     j->sent_to[i] = 0;
