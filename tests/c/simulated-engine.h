@@ -211,7 +211,7 @@ int __wrap_clu_os_memory_left(const char *root, const clu_memory_bounds *b, clu_
 }
 
 /* Right after the session has looked: it knows whom it holds, somebody goes on, and nobody is held
- * who was cancelled. */
+ * who was cancelled. One that it has just ended is held until it is gone. */
 static void check_held(void) {
   int held = 0, goes = 0;
   for (int e = 0; e < W.n_engines; e++) {
@@ -221,7 +221,7 @@ static void check_held(void) {
       if (!s || !is_attached(s)) continue;
       HOLDS(!s->held == !W.t[e]->nodes[i].room.held || s->told_end);
       HOLDS(!nd || !nd->up || !nd->held == !W.t[e]->nodes[i].room.held);
-      held += s->held && s->busy;
+      held += s->held && s->busy && !W.t[e]->nodes[i].killed;
       /* what the oldest had not begun may just have been taken back */
       goes += !s->held && nd && (nd->batches.len > 0 || W.t[e]->nodes[i].room.head);
     }

@@ -186,13 +186,21 @@ test_that("Q ends the map; a node that dies, and a time limit, end the wait", {
   expect_s3_class(e, "clutch_task_died")
   the$read_line <- NULL
   expect_true(works(cl))
-  the$read_line <- function(prompt) {
-    Sys.sleep(2)
-    "c"
+  # its time is up while nobody types, also where nothing else happens meanwhile
+  options(clutch.memory = FALSE)
+  on.exit(options(clutch.memory = NULL), add = TRUE)
+  for (k in 1:3) {
+    has_ended <- FALSE
+    the$read_line <- function(prompt) {
+      at <- function() .Call(clutch:::ffi_node_at, cl[[1]]$handle)
+      has_ended <<- eventually(anyNA(at()), 10)
+      "c"
+    }
+    e <- tryCatch(suppressMessages(cluster_map(cl[1], 1, f, .timeout = 0.5)),
+                  clutch_task_timeout = identity)
+    expect_s3_class(e, "clutch_task_timeout")
+    expect_true(has_ended)
   }
-  e <- tryCatch(suppressMessages(cluster_map(cl, 1, f, .timeout = 0.5)),
-                clutch_task_timeout = identity)
-  expect_s3_class(e, "clutch_task_timeout")
   the$read_line <- NULL
   expect_true(works(cl))
   expect_identical(left_behind(cl), character())

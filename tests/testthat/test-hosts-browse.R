@@ -109,15 +109,18 @@ test_that("a cut while the prompt is open delays the line, or ends the element",
   cl <- start()
   pid <- pids(cl)
   the$read_line <- function(prompt) {
-    on_host(there, "alpha", paste("kill -9", pid))
+    killed <<- c(killed, on_host(there, "alpha", paste("kill -9", pid, "&& echo killed")))
     Sys.sleep(0.3)
     "c"
   }
+  killed <- character()
   e <- tryCatch(suppressMessages(cluster_map(cl, 1, f)), error = identity)
   expect_s3_class(e, "clutch_task_died")
+  expect_identical(killed, "killed")
   # time is up
   the$read_line <- function(prompt) {
-    Sys.sleep(2)
+    at <- function() .Call(clutch:::ffi_node_at, cl[[1]]$handle)
+    expect_true(eventually(anyNA(at()), 10))
     "c"
   }
   e <- tryCatch(suppressMessages(cluster_map(cl, 1, f, .timeout = 0.5)), error = identity)

@@ -2,9 +2,10 @@
 
 #include <string.h>
 
-#define TICK 2000000       /* ns that the owner has to be away */
-#define MOST_WAIT 50000000 /* ns until the thread looks whether it has to end */
-#define SHORT_WAIT 2000000 /* where it cannot wait for descriptors */
+#define TICK 2000000        /* ns that the owner has to be away */
+#define LONG_WAIT 100000000 /* ns, where an owner that is here wakes it */
+#define MOST_WAIT 50000000  /* ns until the thread looks whether it has to end */
+#define SHORT_WAIT 2000000  /* where it cannot wait for descriptors */
 
 enum { NOBODYS, OWNERS, THREADS };
 
@@ -28,7 +29,7 @@ static void await_work(clu_turns *t) {
     while (!t->ending && (!is_wanted(t) || t->turn != NOBODYS)) {
       int64_t wait = until_due(t);
       /* An owner that is here wakes it, if that is still due when it leaves. */
-      clu_gate_wait(t->gate, wait == 0 ? TICK : wait);
+      clu_gate_wait(t->gate, wait == 0 ? LONG_WAIT : wait);
     }
     atomic_store(&t->parked, 0);
     do {

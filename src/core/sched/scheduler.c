@@ -364,6 +364,8 @@ uint64_t clu_sched_deadline(const clu_sched *s) {
   return clu_list_is_empty(&s->asking) ? s->deadline : 0;
 }
 
+uint64_t clu_sched_limit_due(const clu_sched *s) { return s->timed ? s->deadline : 0; }
+
 uint64_t clu_sched_wait(const clu_sched *s, uint64_t now, uint64_t most) {
   uint64_t at = clu_sched_deadline(s), left = at > now ? at - now : 0;
   return left < most ? left : most;

@@ -282,6 +282,8 @@ void clu_sched_interrupt_arrived(clu_sched *s, int i, uint64_t now);
 uint64_t clu_sched_deadline(const clu_sched *s);
 /* How long to wait until then, `most` at most. */
 uint64_t clu_sched_wait(const clu_sched *s, uint64_t now, uint64_t most);
+/* When a node may have reached a time limit; 0: none has any. */
+uint64_t clu_sched_limit_due(const clu_sched *s);
 /* Node `i` has answered task `seq`, which took `took` ns; `given_up`: without a result, as it was
  * interrupted. 1: `out` is what has ended (CLU_END_ANSWER, or TIMEOUT or CANCELLED after an
  * interrupt of the scheduler's); 0: nobody wants it; -1: it was never asked that, the node is out

@@ -44,9 +44,11 @@ static uint64_t read_since(clu_engines *all) {
 static uint64_t due(void *self) {
   clu_engines *all = self;
   uint64_t first = clu_engines_idle_due(all);
+  int knows = read_since(all) <= MOST_READ; /* what was answered */
   for (clu_engine *t = all->first; t; t = t->next) {
     uint64_t fit = clu_engine_fit_due(t), host = clu_engine_hosts_due(t);
-    uint64_t growth = clu_engine_growth_due(t);
+    uint64_t growth = clu_engine_growth_due(t), limit = knows ? clu_sched_limit_due(t->sched) : 0;
+    if (limit && (!first || limit < first)) first = limit;
     if (fit && (!first || fit < first)) first = fit;
     if (host && (!first || host < first)) first = host;
     if (growth && (!first || growth < first)) first = growth;

@@ -55,9 +55,9 @@ void clu_engines_free(clu_engines *all);
  * It reads results and queues their bytes, sees deaths, sends submitted tasks to nodes that are
  * free, whose bytes are ready, and puts time limits into force. Elements are the caller's: maps
  * wait. It makes nodes where that is needed. It is at work only while submitted tasks need that
- * (all do where there are forwarders), forwarders are in use, or nodes are to end. Of what comes
- * while the owner is elsewhere it reads 256 MB, and what had begun to be read; then nodes wait with
- * what follows. */
+ * (all do where there are forwarders), forwarders are in use, a time limit is up, or nodes are to
+ * end. While the owner is elsewhere it reads 256 MB, and what had begun to be read; then nodes wait
+ * with what follows. */
 clu_turns_work clu_engines_work(clu_engines *all);
 /* The owner leaves now, and comes back at once: nothing has become urgent by what it has done. */
 void clu_engines_back_at_once(clu_engines *all);
