@@ -105,7 +105,7 @@ if ("mixed" %in% rows) {
 # ---- two sessions in one group ----
 
 if ("two" %in% rows && can_limit)
-  note("two sessions in 1200 MB", "8 nodes each", n_tasks, session_with(1200, map_of(8, case), 2L))
+  note("two sessions in 900 MB", "8 nodes each", n_tasks, session_with(900, map_of(8, case), 2L))
 
 # ---- programs of others that take memory and cores, and come and go ----
 

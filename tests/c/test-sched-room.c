@@ -174,6 +174,26 @@ TEST(without_the_turn_the_oldest_is_held_too_and_nobody_is_ended) {
   CHECK_INT_EQ(nodes[0].to, CLU_ROOM_GO);
 }
 
+TEST(each_session_at_work_has_its_part_of_what_is_left) {
+  clu_room r = room(900 * MB, 500 * MB);
+  clu_room_node nodes[3] = {node(0, 1, 0, 200 * MB), node(1, 2, 0, 200 * MB),
+                            node(2, 3, 0, 200 * MB)};
+  r.sharers = 1;
+  clu_room_plan(&r, nodes, 3);
+  CHECK_INT_EQ(nodes[1].to, CLU_ROOM_GO);
+  CHECK_INT_EQ(nodes[2].to, CLU_ROOM_HOLD);
+  r.sharers = 2;
+  clu_room_plan(&r, nodes, 3);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_GO);
+  CHECK_INT_EQ(nodes[1].to, CLU_ROOM_HOLD);
+  r.sharers = 8; /* the oldest has the turn */
+  clu_room_plan(&r, nodes, 3);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_GO);
+  r.must_wait = 1;
+  clu_room_plan(&r, nodes, 3);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_HOLD);
+}
+
 TEST(nobody_at_work_is_nothing_to_decide) {
   clu_room r = room(900 * MB, MB);
   clu_room_plan(&r, NULL, 0);

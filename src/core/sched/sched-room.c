@@ -90,11 +90,17 @@ static void make_room(clu_room *r, clu_room_node *nodes, size_t n) {
   if (nd) nd->to = nd == nodes ? CLU_ROOM_NEVER : CLU_ROOM_YIELD;
 }
 
+/* Of what is left one is this session's. */
+static int parts(const clu_room *r) {
+  int least = r->must_wait ? 2 : 1;
+  return r->sharers > least ? r->sharers : least;
+}
+
 void clu_room_plan(clu_room *r, clu_room_node *nodes, size_t n) {
   int64_t spare;
   r->reserve = min(r->limit / RESERVE_PART, MOST_RESERVE);
   r->held = r->growing = r->waits = 0;
-  spare = (r->left - r->reserve) / (r->must_wait ? 2 : 1);
+  spare = (r->left - r->reserve) / parts(r);
   if (n > 0) qsort(nodes, n, sizeof *nodes, by_age);
   for (size_t k = 0; k < n; k++) {
     clu_room_node *nd = &nodes[k];

@@ -61,8 +61,9 @@ enum clu_room_to {
 typedef struct clu_room {
   int64_t limit, left; /* bytes: that may be used, and that are not */
   int may_end;         /* what was ended before is gone */
-  int must_wait;       /* another session has the turn: the oldest goes on only where it fits, and
-                          half of what is left is the other one's */
+  int sharers;         /* so many sessions are at work, this one included: each has its part of what
+                          is left. 0 is 1 */
+  int must_wait;       /* another session has the turn: the oldest goes on only where it fits */
   int may_wait;        /* others have part in the memory, and may free some: the oldest is stopped
                           for a while before a task has to give way */
   /* told: */

@@ -15,17 +15,19 @@
 
 /* What is known of a node's memory. room.c */
 typedef struct clu_node_room {
-  int64_t base;      /* bytes without a file behind them, before its first task; -1: not known */
-  int64_t has;       /* bytes that it has more, when it was last looked at */
-  int64_t peak;      /* the most that the task at hand has had; 0: nobody has looked */
-  uint64_t head;     /* that task */
-  int64_t mark;      /* what it had when it was seen to grow last, or to have less, */
-  uint64_t grew;     /* when that was; 0: it has not grown since its task began */
-  int grows;         /* it had more a short time ago */
-  int held;          /* it is stopped, */
-  int64_t held_with; /* with so many bytes */
-  int collects;      /* it was told to give back what it does not need, and has got nothing since */
-  int is_asked;      /* it was found out how much it keeps while it has nothing to do */
+  int64_t base;   /* bytes without a file behind them, before its first task; -1: not known */
+  int64_t has;    /* bytes that it has more, when it was last looked at, */
+  int64_t copied; /* and of those that it had in common with its fork server, about */
+  int64_t most_copied, given; /* at most; pages that it was given before, in bytes */
+  int64_t peak;               /* the most that the task at hand has had; 0: nobody has looked */
+  uint64_t head;              /* that task */
+  int64_t mark;               /* what it had when it was seen to grow last, or to have less, */
+  uint64_t grew;              /* when that was; 0: it has not grown since its task began */
+  int grows;                  /* it had more a short time ago */
+  int held;                   /* it is stopped, */
+  int64_t held_with;          /* with so many bytes */
+  int collects; /* it was told to give back what it does not need, and has got nothing since */
+  int is_asked; /* it was found out how much it keeps while it has nothing to do */
 } clu_node_room;
 
 /* Says whether the starts of tasks at a node that has ended count as tries: see
@@ -290,6 +292,7 @@ struct clu_engines_room {
   int bound;        /* the one that leaves least */
   uint64_t turn_of; /* when the task began for which this session has the turn at memory */
   int is_shared;    /* others have part in what that leaves: it is not a bound of the user's */
+  uint64_t counted; /* when the sessions that have part were; 0: this one has none */
   uint64_t found;   /* when that was looked for; 0: never */
   uint64_t due;     /* when to look again; 0: when something is handed out */
   uint64_t ended;   /* when a node was ended for want of memory */

@@ -10,8 +10,10 @@
  * of other hosts are let alone. Where the system does not tell what is left nothing is done.
  *
  * What tasks have at their peak is the most that was seen of each, so of quick ones nothing is
- * known and nothing expected. A node that is stopped is stopped by its fork server, with all that
- * it has started; that kills it, when the session ends.
+ * known and nothing expected. Of a job of which nothing is known yet, what its nodes have copied
+ * counts, too: pages that they had in common with their fork server, and have written to. The first
+ * collection of a node copies most of R's heap. A node that is stopped is stopped by its fork
+ * server, with all that it has started; that kills it, when the session ends.
  */
 #include <stdlib.h>
 
@@ -23,6 +25,7 @@
 #define MB ((int64_t)1 << 20)
 static const uint64_t LONG_TASK = 20000000;    /* ns; of others nobody asks what they have */
 static const uint64_t FIND_EVERY = 1000000000; /* ns between two looks for limits */
+static const uint64_t COUNT_EVERY = 100000000; /* ns between two counts of the sessions at work */
 static const uint64_t GONE_AFTER = 50000000; /* ns until the memory of one that was ended is free */
 static const uint64_t PATIENCE = 1000000000; /* ns that the oldest task waits for other sessions, */
 static const uint64_t COLLECT_PATIENCE = 2000000000; /* and for idle nodes that collect garbage */
@@ -30,6 +33,10 @@ static const uint64_t GROWS_FOR =
     500000000;                          /* ns after it had more that a node counts as growing */
 static const int64_t GROWN = MB;        /* who has so much more grows */
 static const int64_t GARBAGE = 32 * MB; /* so much of an idle node's is worth to be collected */
+static const int64_t MOST_COPIED = 64 * MB;
+
+static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- what nodes have ---- */
 
@@ -39,16 +46,29 @@ static clu_pid pid_of(const clu_node *nd) {
 
 void clu_engine_room_attach(clu_task_node *at, clu_node *nd) {
   clu_pid pid = pid_of(nd);
+  clu_process_pages pages = {0, 0};
   clu_node_room none = {.base = pid ? clu_os_process_anonymous(pid) : -1};
+  none.most_copied = clu_node_limits_memory(nd) ? min(none.base, MOST_COPIED) : 0;
+  if (none.most_copied > 0) clu_os_process_cpu(pid, &pages);
+  none.given = pages.given;
   at->room = none;
+}
+
+/* Sees how much it has copied: pages that it was given, and that are not new to it. Memory that it
+ * frees and takes again counts as copied, too, up to all that it can have copied. */
+static void see_copied(clu_node_room *r, clu_pid pid) {
+  clu_process_pages pages;
+  if (r->copied >= r->most_copied || clu_os_process_cpu(pid, &pages) < 0) return;
+  r->copied = min(max(pages.given - r->given - r->has, r->copied), r->most_copied);
 }
 
 /* A node counts as growing for some time after it had more: other processes may have had its
  * processor, or it computes between two steps. */
 static void see_growth(clu_node_room *r, uint64_t now) {
-  if (r->has > r->mark + GROWN || r->has < r->mark) {
-    if (r->has > r->mark) r->grew = now;
-    r->mark = r->has;
+  int64_t has = r->has + r->copied;
+  if (has > r->mark + GROWN || has < r->mark) {
+    if (has > r->mark) r->grew = now;
+    r->mark = has;
   }
   if (!r->held) r->grows = r->grew && now - r->grew < GROWS_FOR;
 }
@@ -58,6 +78,7 @@ static void measure(clu_task_node *at, clu_pid pid, uint64_t now) {
   int64_t has = clu_os_process_anonymous(pid);
   if (has < 0 || r->base < 0) return;
   r->has = has > r->base ? has - r->base : 0;
+  see_copied(r, pid);
   see_growth(r, now);
   if (r->head && r->has > r->peak) r->peak = r->has;
 }
@@ -204,6 +225,7 @@ static void see_jobs(clu_engines *all) {
     const clu_job_room *of = j ? room_of(at->engine, j) : NULL;
     if (!of) continue;
     x->expected = clu_peaks_expected(&of->peaks);
+    if (x->expected == 0) x->has += at->room.copied;
     x->most = of->seen > of->peaks.most ? of->seen : of->peaks.most;
     if (said_of(at) > x->expected) x->expected = said_of(at);
   }
@@ -250,13 +272,21 @@ static int see_left(clu_engines *all, uint64_t now) {
 static int number_of(const clu_memory_bound *b) {
   uint32_t hash = 2166136261u;
   for (const char *at = b->folder; *at; at++) hash = (hash ^ (unsigned char)*at) * 16777619u;
-  return (int)(hash % 251);
+  return (int)(hash % 251); /* < CLU_MEMORY_NUMBERS */
 }
 
-/* Finds out whether others have part in what is left: it is not the user's bound that is the least.
- */
-static void see_shared(struct clu_engines_room *r) {
+/* Finds out whether others have part in what is left: it is not the user's bound that is the least;
+ * and how many sessions are at work there. */
+static void see_shared(struct clu_engines_room *r, uint64_t now) {
   r->is_shared = r->bounds.n > 0 && r->is.limit == r->bounds.at[r->bound].limit;
+  if (!r->is_shared || r->n == 0) {
+    clu_memory_share_no_more();
+    r->is.sharers = 1;
+    r->counted = 0;
+  } else if (!r->counted || now - r->counted > COUNT_EVERY) {
+    r->is.sharers = clu_memory_share("/tmp", number_of(&r->bounds.at[r->bound]));
+    r->counted = now;
+  }
 }
 
 /* Where memory is short that others have part in: takes the turn, if nobody has it. It is given
@@ -302,8 +332,8 @@ static void hold(clu_task_node *at, const clu_room_node *x, uint64_t now) {
 
 static void end(clu_engines *all, clu_task_node *at, const clu_room_node *x, uint64_t now) {
   clu_task_job *j = job_at(at, at->room.head);
-  if (j) note_most(at->engine, j, x->has);
-  at->memory = x->has;
+  if (j) note_most(at->engine, j, at->room.has);
+  at->memory = at->room.has;
   at->excuse = x->to == CLU_ROOM_YIELD ? CLU_EXCUSED : CLU_NOT_EXCUSED;
   all->room.ended = now;
   clu_task_node_kill(at->node, at, x->to == CLU_ROOM_YIELD ? CLU_KILL_YIELD : CLU_KILL_NO_ROOM);
@@ -385,6 +415,14 @@ static void let_go(clu_engines *all) {
   for (clu_engine *t = all->first; t; t = t->next) clu_sched_room(t->sched, INT64_MAX, 0);
 }
 
+/* Other sessions are to know. */
+static void nobody_is_at_work(struct clu_engines_room *r) {
+  clu_memory_turn_give();
+  clu_memory_share_no_more();
+  r->is.is_short = 0;
+  r->due = r->looked = r->counted = 0;
+}
+
 /* Tells whether a job has said how much memory it needs: what is left is to be known before. */
 static int is_said(const clu_engines *all) {
   for (const clu_engine *t = all->first; t; t = t->next)
@@ -403,15 +441,13 @@ void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
   see_nodes(all, now);
   if ((r->n == 0 && !is_said(all)) || !see_left(all, now)) {
     let_go(all);
-    r->is.is_short = 0;
-    clu_memory_turn_give();
-    r->due = r->looked = 0;
+    nobody_is_at_work(r);
     return;
   }
   if (r->n == 0) all_go_on(all);
   see_jobs(all);
   r->is.may_end = !r->ends && (!r->ended || now - r->ended > GONE_AFTER);
-  see_shared(r);
+  see_shared(r, now);
   take_turn(r, oldest_of(r));
   r->is.may_wait = may_wait(r, now);
   clu_room_plan(&r->is, r->nodes, r->n);
@@ -427,8 +463,12 @@ void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
 }
 
 void clu_engine_room_free(clu_engine *t) {
+  struct clu_engines_room *r = &t->all->room;
   for (int i = 0; t->nodes && i < t->n; i++)
     if (t->nodes[i].room.held && t->nodes[i].node) clu_node_hold(t->nodes[i].node, 0);
+  for (const clu_engine *other = t->all->first; other; other = other->next)
+    if (other != t) return;
+  nobody_is_at_work(r);
 }
 
 void clu_engines_set_memory(clu_engines *all, int64_t bytes) { all->room.most = bytes; }
