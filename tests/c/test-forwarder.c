@@ -248,26 +248,66 @@ static int hears(int side, const void *p, size_t n) {
   return rc;
 }
 
-TEST(messages_that_cannot_be_are_refused) {
-  unsigned char m[16] = {HOST, 0, 0, 0, 1, 0, 0, 0, CLU_FORWARD_OPEN};
+/* Only their connection ends, at both ends; all others go on. */
+TEST(messages_that_cannot_be_end_their_connection) {
+  static const struct {
+    int side, kind;
+    size_t n;
+  } bad[] = {{0, CLU_FORWARD_OPEN, 9},   {1, CLU_FORWARD_OPEN, 9},   {0, CLU_FORWARD_DATA, 9},
+             {1, CLU_FORWARD_DATA, 9},   {0, CLU_FORWARD_TAKEN, 13}, {1, CLU_FORWARD_TAKEN, 12},
+             {1, CLU_FORWARD_USE, 13},   {0, 99, 9}};
+  unsigned char m[16] = {HOST};
+  clu_forward_id id, other;
+  clu_fd one, at, two, at_two;
+  begin();
+  two = client();
+  at_two = server(&other);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    one = client();
+    at = server(&id);
+    m[4] = (unsigned char)id.number;
+    m[8] = (unsigned char)bad[i].kind;
+    m[9] = 1; /* more than was sent */
+    CHECK_INT_EQ(hears(bad[i].side, m, bad[i].n), CLU_OK);
+    settle();
+    CHECK(get(at, &(char){0}, 1) == -1 && get(one, &(char){0}, 1) == -1);
+    CHECK(clu_forward_ended(forwarders[1], &id));
+    clu_os_close(one);
+    clu_os_close(at);
+    CHECK(put(two, "on", 2) && put(at_two, "and on", 6));
+    settle();
+    CHECK(says(at_two, "on") && says(two, "and on"));
+  }
+  m[4] = 100; /* of one that has ended, maybe */
+  m[8] = CLU_FORWARD_DATA;
+  CHECK_INT_EQ(hears(1, m, 10), CLU_OK);
+  m[8] = CLU_FORWARD_OPEN; /* none is opened there: who has is told that it has ended */
+  CHECK_INT_EQ(hears(0, m, 9), CLU_OK);
+  CHECK(from[0].n == 1 && from[0].last == CLU_FORWARD_CLOSE);
+  CHECK_INT_EQ(hears(1, m, 8), CLU_PROTO); /* of no connection: no forwarder says so */
+  settle();
+  clu_os_close(two);
+  clu_os_close(at_two);
+  finish();
+}
+
+/* A process that takes nothing any more may have written something before: that arrives. */
+TEST(last_words_arrive_when_an_answer_comes_too_late) {
+  static const unsigned char late[] = {HOST, 0, 0, 0, 1, 0, 0, 0, CLU_FORWARD_DATA, 'x'};
   clu_forward_id id;
   clu_fd one, at;
   begin();
-  CHECK_INT_EQ(hears(1, m, 8), CLU_PROTO);
-  CHECK_INT_EQ(hears(0, m, 9), CLU_PROTO); /* nobody opens one there */
   one = client();
   at = server(&id);
-  CHECK_INT_EQ(hears(1, m, 9), CLU_PROTO); /* twice */
-  m[8] = 99;
-  m[4] = 5;
-  CHECK_INT_EQ(hears(1, m, 9), CLU_OK); /* of one that has ended, maybe */
-  m[4] = 1;
-  m[8] = CLU_FORWARD_TAKEN;
-  m[9] = 1;
-  CHECK_INT_EQ(hears(0, m, 13), CLU_PROTO); /* more than was sent; it ends the connection */
+  CHECK(id.number == 1 && put(at, "unread", 6) == 6);
   settle();
-  CHECK(get(one, &(char){0}, 1) == -1 && get(at, &(char){0}, 1) == -1);
+  REQUIRE(put(one, "no more", 7) == 7);
   clu_os_close(one);
+  for (int i = 0; i < 2; i++) CHECK_INT_EQ(hears(0, late, sizeof late), CLU_OK);
+  settle();
+  CHECK(says(at, "no more"));
+  CHECK(get(at, &(char){0}, 1) == -1);
+  CHECK(clu_forward_ended(forwarders[1], &id));
   clu_os_close(at);
   finish();
 }

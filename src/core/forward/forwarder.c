@@ -24,6 +24,7 @@ typedef struct conn {
   uint64_t held;   /* bytes in these */
   uint64_t unread; /* bytes that were sent and not taken there */
   int had_fd, ended, other_closed;
+  int is_deaf; /* its process takes nothing any more */
 } conn;
 
 struct clu_forwarder {
@@ -160,6 +161,8 @@ static void read_some(conn *c) {
   clu_blob_unref(b);
 }
 
+/* A process that takes nothing any more may have written something before: that is still read, up
+ * to its end. */
 static void write_some(conn *c) {
   uint64_t taken = 0;
   int rc = CLU_OK;
@@ -175,7 +178,8 @@ static void write_some(conn *c) {
   }
   c->held -= taken;
   if (taken) say_number(c->forwarder, c->id, CLU_FORWARD_TAKEN, (uint32_t)taken);
-  if (rc != CLU_OK && rc != CLU_AGAIN) end(c, 1);
+  if (rc != CLU_OK && rc != CLU_AGAIN) c->is_deaf = 1;
+  while (c->is_deaf && c->first) drop_first(c);
   if (!c->first && c->other_closed) end(c, 0);
 }
 
@@ -201,6 +205,7 @@ static void watch(conn *c) {
 static int take_data(conn *c, clu_blob *body) {
   piece *p;
   size_t n = body->size - CLU_FORWARD_HEAD;
+  if (c->is_deaf) return CLU_OK;
   if (n == 0 || c->held + n > CLU_FORWARD_WINDOW + PIECE) return CLU_PROTO;
   p = calloc(1, sizeof *p);
   if (!p) return CLU_NOMEM;
@@ -234,6 +239,18 @@ static int heard_of(conn *c, int kind, clu_blob *body) {
   return rc;
 }
 
+/* One that is known, or comes where none is opened, ends. */
+static int heard_open(clu_forwarder *f, clu_forward_id id) {
+  conn *c = find(f, id);
+  if (c)
+    end(c, 1);
+  else if (!is_of_servers(f))
+    say(f, id, CLU_FORWARD_CLOSE);
+  else if (!add(f, id, CLU_NO_FD))
+    return CLU_NOMEM;
+  return CLU_OK;
+}
+
 int clu_forward_heard(clu_forwarder *f, clu_blob *body) {
   clu_forward_id id;
   conn *c;
@@ -246,11 +263,9 @@ int clu_forward_heard(clu_forwarder *f, clu_blob *body) {
     for (c = f->all; c; c = c->next)
       if (c->id.host == id.host) end(c, 0);
   } else if (kind == CLU_FORWARD_OPEN) {
-    if (!is_of_servers(f) || find(f, id)) return CLU_PROTO;
-    rc = add(f, id, CLU_NO_FD) ? CLU_OK : CLU_NOMEM;
-  } else if ((c = find(f, id)) != NULL) {
-    rc = heard_of(c, kind, body);
-    if (rc != CLU_OK) end(c, 1);
+    rc = heard_open(f, id);
+  } else if ((c = find(f, id)) != NULL && heard_of(c, kind, body) != CLU_OK) {
+    end(c, 1);
   }
   sweep(f);
   return rc;

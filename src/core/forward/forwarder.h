@@ -10,7 +10,8 @@
  *
  * Both talk by messages, bodies of CLU_K_FORWARD, which the session hands on: u32 number of the
  * clients' host, u32 number of the connection there, u8 enum clu_forward_kind, then what that has.
- * Numbers are little-endian. What is not known is dropped, since ends may cross.
+ * Numbers are little-endian. What is of no known connection is dropped, since ends may cross. What
+ * cannot be ends its connection, and no other.
  *
  * A forwarder runs on an event loop (core/loop), which calls back; nothing here blocks. One thread.
  */
@@ -44,8 +45,8 @@ typedef void clu_forward_say(void *to, clu_blob *body);
 int clu_forward_new(clu_loop *loop, clu_forward_say *say, void *to, clu_forwarder **out);
 /* Closes all of it; accepts NULL. */
 void clu_forward_free(clu_forwarder *f);
-/* Takes what the other forwarder has said, of which it may keep a reference: CLU_OK, CLU_PROTO,
- * CLU_NOMEM. */
+/* Takes what the other forwarder has said, of which it may keep a reference: CLU_OK; CLU_NOMEM for
+ * one more connection; CLU_PROTO: that is no forwarder. */
 int clu_forward_heard(clu_forwarder *f, clu_blob *body);
 /* Its host, from a message; -1: it has none. */
 int64_t clu_forward_host(const clu_blob *body);
