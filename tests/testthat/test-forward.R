@@ -13,6 +13,54 @@ servers_here <- function() {
 
 readlink_of <- function(pid, what) Sys.readlink(file.path("/proc", pid, what))
 
+# Both forwarders on this machine: list(begin, pid, client, answer, stop). begin() makes the one that
+# forks, process `pid`, what it is.
+forwarders_here <- function() {
+  space <- asNamespace("clutch")
+  cl <- make_cluster(2, strategy = "fork_server")
+  handle <- function(i) .subset2(cl[[i]], "handle")
+  path <- parallel::clusterCall(cl[2], space$forwarder_path)[[1L]]
+  x <- .Call(space$ffi_forward_new, handle(1))
+  number <- .Call(space$ffi_forward_add, x, handle(2))
+  space$tell_handle(handle(2), space$be_forwarder_of_clients, list(number))
+  expect_true(.Call(space$ffi_forward_await, x, number, 30))
+  pump <- function() .Call(space$ffi_forward_await, x, NULL, 0)
+  has_come <- function(socket) eventually({
+    pump()
+    any(socket_select(list(socket), timeout = 0))
+  })
+  list(begin = function() space$tell_handle(handle(1), space$be_forwarder_of_servers, list()),
+       pid = .Call(space$ffi_node_info, handle(1))$pid,
+       client = function(...) {
+         s <- socket_connect(path = path, blocking = TRUE, open = "r+b", timeout = 30, slot = FALSE)
+         if (...length()) socket_send(s, serialize(list(..1, list(...)[-1]), NULL, xdr = FALSE))
+         s
+       },
+       pump = pump, has_come = has_come,
+       answer = function(socket) if (has_come(socket)) unserialize(socket_receive(socket))$value,
+       stop = function() {
+         .Call(space$ffi_remove_folder, dirname(path))
+         .Call(space$ffi_handle_end, x)
+         stop_cluster(cl)
+       })
+}
+
+test_that("what has come before a forwarder begins is done at once", {
+  n <- cluster_counter()
+  x <- forwarders_here()
+  on.exit(x$stop())
+  tools::pskill(x$pid, tools::SIGSTOP)
+  x$begin()
+  s <- x$client("counter_add", n, 1)
+  for (i in 1:20) { # it is on its way when the forwarder goes on
+    x$pump()
+    Sys.sleep(0.01)
+  }
+  tools::pskill(x$pid, tools::SIGCONT)
+  expect_identical(x$answer(s), 1)
+  close(s)
+})
+
 test_that("locks, counters, rates and tables are the same everywhere", {
   cl <- two_hosts()
   lock <- cluster_lock(cl)

@@ -90,7 +90,7 @@ static void serve(void) {
     say_text(CLU_BRIDGE_FAILED, "no thread can be started");
   while (!self.only.ended) {
     int was_idle;
-    if (clu_loop_pump(&self.only.loop, IDLE, NULL) != CLU_OK) break;
+    if (clu_only_pump(&self.only, IDLE, NULL) != CLU_OK) break;
     was_idle = clu_loop_events(&self.only.loop) == 0;
     if (!self.only.ended) clu_bridge_turn(self.bridge, was_idle);
   }

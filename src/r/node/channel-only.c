@@ -16,18 +16,30 @@ static void hear(clu_channel_only *x) {
   clu_blob_unref(body);
 }
 
-static void on_channel(void *data, unsigned ready) {
-  clu_channel_only *x = data;
-  int rc = clu_chan_fill(&clu_me.chan);
+/* Takes the messages that have been read from the descriptor. The number of them. */
+static int take(clu_channel_only *x) {
   clu_msg m;
-  (void)ready;
-  if (rc != CLU_OK && rc != CLU_AGAIN) x->ended = clu_me.closed = 1;
+  int rc = 0, n = 0;
   while (!x->ended && (rc = clu_chan_begin(&clu_me.chan, &m)) > 0) {
     if (m.kind == x->kind) hear(x);
     if (m.kind == CLU_K_DONE) x->ended = clu_me.asked_to_end = clu_me.closed = 1;
     if (clu_chan_skip(&clu_me.chan) != CLU_OK) x->ended = clu_me.closed = 1;
+    n++;
   }
   if (rc < 0) x->ended = clu_me.closed = 1;
+  return n;
+}
+
+static void on_channel(void *data, unsigned ready) {
+  clu_channel_only *x = data;
+  int rc = clu_chan_fill(&clu_me.chan);
+  (void)ready;
+  if (rc != CLU_OK && rc != CLU_AGAIN) x->ended = clu_me.closed = 1;
+  take(x);
+}
+
+int clu_only_pump(clu_channel_only *x, int64_t ns, clu_err *e) {
+  return clu_loop_pump(&x->loop, take(x) || x->ended ? 0 : ns, e);
 }
 
 int clu_only_begin(clu_channel_only *x, uint8_t kind, int (*heard)(clu_blob *), clu_err *e) {

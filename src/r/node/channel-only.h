@@ -16,9 +16,12 @@ typedef struct clu_channel_only {
   int ended; /* it is to end */
 } clu_channel_only;
 
-/* Messages of that kind are given to `hear`, within clu_loop_pump(); another answer than CLU_OK is
+/* Messages of that kind are given to `hear`, within clu_only_pump(); another answer than CLU_OK is
  * the end, as is a read that fails. CLU_OK, or as clu_loop_init(). */
 int clu_only_begin(clu_channel_only *x, uint8_t kind, int (*hear)(clu_blob *), clu_err *e);
+/* Does what clu_loop_pump() does. Messages may have come together with the call by which this node
+ * has become what it is: nothing tells of these, so they are looked for first. */
+int clu_only_pump(clu_channel_only *x, int64_t ns, clu_err *e);
 /* Says something to the session; `body` stays the caller's. Blocks while that takes nothing. */
 void clu_only_say(clu_channel_only *x, clu_blob *body);
 /* Gives back what clu_only_begin() has made; fine after a failure of it, too. */

@@ -54,7 +54,7 @@ SEXP ffi_forward_clients(SEXP host, SEXP path) {
   if (rc == CLU_OK)
     rc = clu_forward_listen(self.forwarder, (uint32_t)Rf_asInteger(host), CHAR(STRING_ELT(path, 0)),
                             &e);
-  while (rc == CLU_OK && !self.only.ended) rc = clu_loop_pump(&self.only.loop, -1, &e);
+  while (rc == CLU_OK && !self.only.ended) rc = clu_only_pump(&self.only, -1, &e);
   end();
   clu_me.asked_to_end = clu_me.closed = 1; /* the session sees that it has ended */
   return R_NilValue;
@@ -121,7 +121,7 @@ SEXP ffi_forward_servers(void) {
   int rc = begin(&e);
   while (rc == CLU_OK && !self.only.ended) {
     clu_fd fd;
-    rc = clu_loop_pump(&self.only.loop, self.n ? LOOK_EVERY : -1, &e);
+    rc = clu_only_pump(&self.only, self.n ? LOOK_EVERY : -1, &e);
     fd = start_servers();
     if (fd != CLU_NO_FD) return Rf_ScalarInteger((int)fd);
     end_servers();
