@@ -16,7 +16,7 @@
 #   search, known_classes     see code-globals.R
 #   forward      the connection to the session's machine, from another host: forward-ask.R
 #   locks_there  which process has a lock of that machine, by its name: state-lock.R
-#   unsure_lock, forward_stays    see forward-serve.R and forward-ask.R
+#   unsure, forward_stays    see forward-serve.R and forward-ask.R
 #   source       copies of packages that load_all() has made, see code-source.R
 #   own, pool                 the session's own cluster, and nodes for mclapply(): cluster-own.R
 #   watches, watch            what is waited for while R is idle; the one used last: see task-idle.R

@@ -4,7 +4,7 @@
 #
 # A process has one connection for all that it asks, in `the$forward`, and one for each lock that it
 # has. A child of it makes its own. A request that was interrupted leaves an answer that nobody
-# wants: its connection is closed, and the process there is interrupted.
+# wants: this is said, its connection is closed, and the process there is interrupted.
 
 FORWARD_WAIT <- 10 # seconds until a forwarder is there, where the object was made on another host
 
@@ -67,15 +67,30 @@ leave_forwarder <- function(unused) {
 # list(value, visible, said), or list(error, said).
 ask_by <- function(socket, what, args, within = Inf) {
   request <- serialize(list(what, args), NULL, xdr = FALSE)
+  waits <- FALSE
+  on.exit(if (waits) say_gives_up(socket))
   tryCatch({
     socket_send(socket, request)
+    waits <- TRUE
     comes <- is.infinite(within) ||
       any(socket_select(list(socket), timeout = within + ON_ITS_WAY))
-    if (comes) return(unserialize(socket_receive(socket)))
+    if (comes) {
+      answer <- unserialize(socket_receive(socket))
+      waits <- FALSE
+      return(answer)
+    }
   }, clutch_error = function(e) throw("state_gone", no_forwarder(e)))
   throw("timeout", sprintf("the session's machine has not answered within %g seconds", within))
 }
 ON_ITS_WAY <- 5 # seconds that a request and its answer may take
+
+# Said where the answer has not come, and nobody will read it. It is not said at the cost of a wait.
+GIVES_UP <- "gives up"
+say_gives_up <- function(socket) {
+  tryCatch({
+    if (any(socket_select(list(socket), write = TRUE, timeout = 0))) socket_send(socket, GIVES_UP)
+  }, clutch_error = function(e) NULL)
+}
 
 # Said of the lock that was taken for this process.
 HAS_LOCK <- "has it"

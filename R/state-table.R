@@ -98,9 +98,8 @@ table_pop <- function(table, timeout = 0) {
   if (!missing(timeout)) check_timeout(timeout)
   x <- .Call(ffi_table_pop, table, timeout)
   if (is.null(x)) {
-    x <- ask_forwarded("table_pop", list(table, timeout), timeout)
-    if (!is.null(x)) the$forward_stays <- TRUE # else others could think that its taker has ended
-    return(x)
+    x <- ask_forwarded("take_row", list(table, timeout), timeout)
+    if (is.list(x)) the$forward_stays <- TRUE # else others could think that its taker has ended
   }
   if (isFALSE(x)) return(NULL)
   list(id = x$id, row = x$value)

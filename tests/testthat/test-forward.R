@@ -61,6 +61,49 @@ test_that("what has come before a forwarder begins is done at once", {
   close(s)
 })
 
+test_that("a row whose answer is not wanted any more is open again", {
+  queue <- cluster_table()
+  x <- forwarders_here()
+  on.exit(x$stop())
+  x$begin()
+  table_append(queue, data.frame(x = 1:2))
+  states <- function() table_read(queue)$state
+  become <- function(...) eventually({
+    x$pump()
+    identical(states(), c(...))
+  })
+  gives_up <- function(s) {
+    socket_send(s, clutch:::GIVES_UP)
+    close(s)
+  }
+  # the answer has come, and was not read
+  s <- x$client("take_row", queue, 60)
+  expect_true(x$has_come(s))
+  expect_identical(states(), c("taken", "open"))
+  gives_up(s)
+  expect_true(become("open", "open"))
+  # it has died: nobody knows whether it had the row
+  s <- x$client("take_row", queue, 60)
+  expect_true(x$has_come(s))
+  close(s)
+  expect_true(eventually({
+    x$pump()
+    servers_here() == 0L
+  }))
+  expect_identical(states(), c("taken", "open"))
+  # what it had before it keeps, when it gives up waiting for another one
+  s <- x$client("take_row", queue, 60)
+  expect_identical(x$answer(s)$id, 2)
+  socket_send(s, serialize(list("take_row", list(queue, 60)), NULL, xdr = FALSE))
+  gives_up(s)
+  expect_true(eventually({
+    x$pump()
+    servers_here() == 0L
+  }))
+  table_append(queue, list(x = 3L))
+  expect_identical(states(), c("taken", "taken", "open"))
+})
+
 test_that("locks, counters, rates and tables are the same everywhere", {
   cl <- two_hosts()
   lock <- cluster_lock(cl)
@@ -221,6 +264,36 @@ test_that("a cut of a second loses nothing", {
   make_good(on_two$there(), "beta")
   collect(count)
   expect_identical(counter_value(n), 400)
+  nothing_is_left(cl)
+})
+
+test_that("a pop that ends before its answer has come leaves the row open", {
+  cl <- two_hosts()
+  queue <- cluster_table(cl)
+  state <- function() table_read(queue)$state
+  forwarder <- function(signal) {
+    on_host(on_two$there(), "beta", sprintf("pkill -%s -f '^clutch: forwarder'", signal))
+  }
+  # the forwarder there hands on no answer meanwhile
+  pop_without_answer <- function(pop, ends) {
+    expect_true(eventually(servers_here() == 0L))
+    job <- cluster_submit(cl[3:4], pop())
+    expect_true(eventually(servers_here() == 1L))
+    Sys.sleep(0.3) # until it waits
+    forwarder("STOP")
+    table_append(queue, list(x = 1))
+    expect_true(eventually(identical(state(), "taken")))
+    value <- ends(job)
+    expect_identical(state(), "taken")
+    forwarder("CONT")
+    expect_true(eventually(identical(state(), "open")))
+    queue <<- cluster_table(cl)
+    value
+  }
+  pop_without_answer(function() table_pop(queue, timeout = 60), cancel)
+  why <- pop_without_answer(function() tryCatch(table_pop(queue, timeout = 1), error = class),
+                            collect)
+  expect_identical(why[[1L]], "clutch_timeout")
   nothing_is_left(cl)
 })
 

@@ -364,7 +364,6 @@
   /* r/state/lock.c */                                                                           \
   PLAIN(ffi_lock_with, 3, (SEXP x, SEXP timeout, SEXP env))                                      \
   PLAIN(ffi_lock_take, 2, (SEXP x, SEXP timeout))                                                \
-  PLAIN(ffi_lock_give, 1, (SEXP x))                                                              \
   PLAIN(ffi_lock_info, 1, (SEXP x))                                                              \
   PLAIN(ffi_counter_add, 2, (SEXP x, SEXP by))                                                   \
   PLAIN(ffi_counter_set, 2, (SEXP x, SEXP value))                                                \
@@ -377,6 +376,7 @@
   PLAIN(ffi_table_read, 2, (SEXP x, SEXP since))                                                 \
   PLAIN(ffi_table_count, 1, (SEXP x))                                                            \
   PLAIN(ffi_table_reopen, 1, (SEXP x))                                                           \
+  PLAIN(ffi_state_give_back, 2, (SEXP x, SEXP id))                                               \
   /* r/globals/alone.c */                                                                        \
   PLAIN(ffi_code_is_short, 1, (SEXP code))                                                       \
   PLAIN(ffi_code_alone, 2, (SEXP code, SEXP env))                                                \

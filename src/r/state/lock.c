@@ -60,17 +60,11 @@ SEXP ffi_lock_with(SEXP x, SEXP timeout, SEXP env) {
   return R_UnwindProtect(evaluate, &l, give, &l, NULL);
 }
 
-/* Takes it until ffi_lock_give(): the process that has ended with it before, or 0. */
+/* Takes it until ffi_state_give_back(): the process that has ended with it before, or 0. */
 SEXP ffi_lock_take(SEXP x, SEXP timeout) {
   clu_pid before = 0;
   if (!take(x, Rf_asReal(timeout), &before)) return R_NilValue;
   return Rf_ScalarInteger((int)before);
-}
-
-SEXP ffi_lock_give(SEXP x) {
-  clu_state *s = clu_state_here(x, CLU_STATE_LOCK);
-  if (s && clu_lock_depth(s) > 0) clu_lock_give(s);
-  return R_NilValue;
 }
 
 SEXP ffi_lock_info(SEXP x) {

@@ -73,11 +73,23 @@ static SEXP value_of(void *data) {
   return object(r->bytes[0], r->n[0]);
 }
 
+static void give_row_back(SEXP x, uint64_t id) {
+  clu_state *s = clu_state_here(x, CLU_STATE_TABLE);
+  for (int i = 0; s && i < 50 && clu_table_give_back(s, id) == CLU_TIMEOUT; i++) continue;
+}
+
 /* A row whose value could not be read, or that was interrupted, is open again. */
 static void give_back(void *data, Rboolean jump) {
   const popped *p = data;
-  clu_state *s = jump ? clu_state_here(p->x, CLU_STATE_TABLE) : NULL;
-  for (int i = 0; s && i < 50 && clu_table_give_back(s, p->row.id) == CLU_TIMEOUT; i++) continue;
+  if (jump) give_row_back(p->x, p->row.id);
+}
+
+/* Gives back the lock, if this process has it, or the row `id` of the table, which it has taken. */
+SEXP ffi_state_give_back(SEXP x, SEXP id) {
+  clu_state *lock = clu_state_here(x, CLU_STATE_LOCK);
+  if (lock && clu_lock_depth(lock) > 0) clu_lock_give(lock);
+  if (id != R_NilValue) give_row_back(x, (uint64_t)Rf_asReal(id));
+  return R_NilValue;
 }
 
 /* list(id, value) of the row that was taken; FALSE: none within `timeout` seconds. */
