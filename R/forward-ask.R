@@ -1,10 +1,10 @@
 # A process that is not on the session's machine asks it: a function that is known there by
-# its name (one of FORWARDED, forward-serve.R) is called with an object that is there, by a process
-# that stands for this one. See forward-open.R.
+# its name (one of FORWARDED, forward-serve.R) is called with an object that is there, by a
+# delegate of this process. See forward-open.R.
 #
 # A process has one connection for all that it asks, in `the$forward`, and one for each lock that it
 # has. A child of it makes its own. A request that was interrupted leaves an answer that nobody
-# wants: this is said, its connection is closed, and the process there is interrupted.
+# wants: this is said, its connection is closed, and the delegate is interrupted.
 
 FORWARD_WAIT <- 10 # seconds until a forwarder is there, where the object was made on another host
 
@@ -54,8 +54,8 @@ ask_forwarded <- function(what, args, within = Inf) {
   value_of_answer(answer)
 }
 
-# Called by an idle node: src/r/node/node-loop.c. The process that stands for this one stays where
-# it has rows of a table, or what an actor is still to take.
+# Called by an idle node: src/r/node/node-loop.c. Its delegate stays where it has rows of a table,
+# or what an actor is still to take.
 leave_forwarder <- function(unused) {
   .Call(ffi_forward_linked, FALSE)
   link <- the$forward

@@ -1,11 +1,11 @@
 # Shared state and actors are in memory of the session's machine. Processes of other hosts use them
 # by forwarders (src/core/forward/forwarder.h): a node more on each host that needs it takes
-# connections there, one beside the session forks a process for each of them, and that does what is
-# asked (forward-serve.R), as any process of the session's machine. forward-ask.R is the side that
-# asks.
+# connections there, one beside the session forks a delegate for each of them: a process that does
+# what is asked (forward-serve.R), as any process of the session's machine. forward-ask.R is the
+# side that asks.
 #
 # `t$forward` of a cluster's tasks is an environment with
-#   servers   a cluster of one node, the forwarder beside the session
+#   delegates a cluster of one node, the forwarder beside the session, which forks them
 #   handle    what hands on between them, see src/r/session/forward.c
 #   hosts     by number of the host, as text: list(node, number), the forwarder there; or TRUE while
 #             it is being started
@@ -35,17 +35,17 @@ open_forwarders <- function(cl, what) {
 }
 
 node_works <- function(handle) !.Call(ffi_node_info, handle)$state %in% c("dead", "stopped")
-handle_of_servers <- function(x) .subset2(x$servers[[1L]], "handle")
+handle_of_delegates <- function(x) .subset2(x$delegates[[1L]], "handle")
 
 # The new one is there before the old one ends: where that fails nothing has changed.
 begin_forwarding <- function(t) {
   x <- new.env(parent = emptyenv())
-  x$servers <- make_cluster(1, strategy = "fork_server")
-  x$handle <- .Call(ffi_forward_new, handle_of_servers(x))
+  x$delegates <- make_cluster(1, strategy = "fork_server")
+  x$handle <- .Call(ffi_forward_new, handle_of_delegates(x))
   x$hosts <- list()
   x$wanted <- t$forward$wanted
   x$again <- 0
-  tell_handle(handle_of_servers(x), be_forwarder_of_servers, list())
+  tell_handle(handle_of_delegates(x), be_forwarder_of_delegates, list())
   if (!is.null(t$forward)) end_forwarding(t)
   t$forward <- x
   t$at_stop$forward <- end_forwarding
@@ -103,7 +103,7 @@ restore_forwarders <- function(t) {
   if (none_was_lost && x$again == 0) return(invisible())
   if (clock() < x$again) return(invisible())
   x$again <- clock() + FORWARD_PAUSE
-  if (!node_works(handle_of_servers(x))) {
+  if (!node_works(handle_of_delegates(x))) {
     is_there <- tryCatch({
       begin_forwarding(t)
       TRUE
@@ -127,7 +127,7 @@ end_forwarding <- function(t) {
   .Call(ffi_handle_end, x$handle)
   nodes <- lapply(Filter(is.list, x$hosts), `[[`, "node")
   .Call(ffi_nodes_stop, unname(nodes), 0, 0)
-  stop_nodes(x$servers)
+  stop_nodes(x$delegates)
 }
 
 # ---- in these nodes ----
@@ -141,8 +141,8 @@ be_forwarder_of_clients <- function(number) {
   .Call(ffi_forward_clients, number, path)
 }
 
-be_forwarder_of_servers <- function() {
+be_forwarder_of_delegates <- function() {
   .Call(ffi_node_title, "clutch: forwarder")
-  fd <- .Call(ffi_forward_servers)
+  fd <- .Call(ffi_forward_delegates)
   if (!is.null(fd)) serve_forwarded(fd)
 }

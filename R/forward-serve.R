@@ -1,12 +1,13 @@
-# A process of the session's machine that stands for one of another host: forked for a connection,
-# by descriptor `fd`, it does what is asked until that is closed. Does not return.
+# A delegate is a process of the session's machine that stands for one of another host, its client:
+# forked for a connection, by descriptor `fd`, it does what is asked until that is closed. Does not
+# return.
 #
-# A lock that the other has is handed on by the system when this process ends, and the next one is
-# told. It is given back where the other has not said that it has it: then it has waited no longer.
-# A row of a table is open again where its answer has not left, or the other has said that it gives
-# up. Where the other has died nobody knows whether it had it: it stays taken, as on one machine.
+# A lock that the client has is handed on by the system when this process ends, and the next one is
+# told. It is given back where the client has not said that it has it: then it has waited no longer.
+# A row of a table is open again where its answer has not left, or the client has said that it gives
+# up. Where that has died nobody knows whether it had the row: it stays taken, as on one machine.
 #
-# `the$unsure`: list(x, id), the lock or the row that the other may not have got.
+# `the$unsure`: list(x, id), the lock or the row that the client may not have got.
 serve_forwarded <- function(fd) {
   gives_back <- TRUE
   on.exit({

@@ -84,7 +84,7 @@ format.clutch_lock <- function(x, ...) {
 
 # ---- on another host ----
 
-# A process there has the lock for this one, which has a connection to it meanwhile. When this
+# A delegate has the lock for this process, which has a connection to it meanwhile. When this
 # process ends so does that. `the$locks_there` has, by the lock's name, the process that has it: a
 # child of that does not. `env`: has `expr`.
 with_lock_there <- function(lock, timeout, env) {

@@ -1,4 +1,4 @@
-/* Two forwarders, of clients and of the servers: what is written to one end is read at the other.
+/* Two forwarders, of clients and of the delegates: what is written to one end is read at the other.
  */
 #include "test.h"
 
@@ -19,7 +19,7 @@ typedef struct said {
 } said;
 
 static clu_loop loop;
-static clu_forwarder *forwarders[SIDES]; /* of clients, of the servers */
+static clu_forwarder *forwarders[SIDES]; /* of clients, of the delegates */
 static said from[SIDES];
 static int in_use; /* as the first has told the session */
 static char folder[] = "/tmp/clutch-forwarder-XXXXXX", path[64];
@@ -82,8 +82,8 @@ static clu_fd client(void) {
   return fd;
 }
 
-/* The server's end of the connection that is wanted. */
-static clu_fd server(clu_forward_id *id) {
+/* The delegate's end of the connection that is wanted. */
+static clu_fd delegate(clu_forward_id *id) {
   clu_fd pair[2];
   settle();
   REQUIRE(clu_forward_wants(forwarders[1], id));
@@ -119,9 +119,9 @@ TEST(what_is_written_at_one_end_is_read_at_the_other) {
   begin();
   one = client();
   REQUIRE(put(one, "early", 5) == 5);
-  at_one = server(&a);
+  at_one = delegate(&a);
   two = client();
-  at_two = server(&b);
+  at_two = delegate(&b);
   CHECK(a.host == HOST && b.host == HOST && a.number != b.number);
   settle();
   CHECK(says(at_one, "early"));
@@ -152,7 +152,7 @@ TEST(an_end_comes_behind_what_was_written) {
   one = client();
   REQUIRE(put(one, "last words", 10) == 10);
   clu_os_close(one);
-  at = server(&id);
+  at = delegate(&id);
   settle();
   CHECK(says(at, "last words"));
   CHECK(get(at, &(char){0}, 1) == -1);
@@ -195,7 +195,7 @@ TEST(much_is_passed_with_a_bound) {
   clu_fd one, at;
   begin();
   one = client();
-  at = server(&id);
+  at = delegate(&id);
   pass(one, at);
   pass(at, one);
   clu_os_close(one);
@@ -209,7 +209,7 @@ TEST(a_forwarder_that_is_gone_ends_all_connections_of_its_host) {
   clu_fd one, at, two, pair[2];
   begin();
   one = client();
-  at = server(&id);
+  at = delegate(&id);
   two = client();
   settle();
   REQUIRE(open && clu_forward_heard(forwarders[1], open) == CLU_OK);
@@ -253,18 +253,19 @@ TEST(messages_that_cannot_be_end_their_connection) {
   static const struct {
     int side, kind;
     size_t n;
-  } bad[] = {{0, CLU_FORWARD_OPEN, 9},   {1, CLU_FORWARD_OPEN, 9},   {0, CLU_FORWARD_DATA, 9},
-             {1, CLU_FORWARD_DATA, 9},   {0, CLU_FORWARD_TAKEN, 13}, {1, CLU_FORWARD_TAKEN, 12},
+  } bad[] = {{0, CLU_FORWARD_OPEN, 9},   {1, CLU_FORWARD_OPEN, 9},
+             {0, CLU_FORWARD_DATA, 9},   {1, CLU_FORWARD_DATA, 9},
+             {0, CLU_FORWARD_TAKEN, 13}, {1, CLU_FORWARD_TAKEN, 12},
              {1, CLU_FORWARD_USE, 13},   {0, 99, 9}};
   unsigned char m[16] = {HOST};
   clu_forward_id id, other;
   clu_fd one, at, two, at_two;
   begin();
   two = client();
-  at_two = server(&other);
+  at_two = delegate(&other);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     one = client();
-    at = server(&id);
+    at = delegate(&id);
     m[4] = (unsigned char)id.number;
     m[8] = (unsigned char)bad[i].kind;
     m[9] = 1; /* more than was sent */
@@ -298,7 +299,7 @@ TEST(last_words_arrive_when_an_answer_comes_too_late) {
   clu_fd one, at;
   begin();
   one = client();
-  at = server(&id);
+  at = delegate(&id);
   CHECK(id.number == 1 && put(at, "unread", 6) == 6);
   settle();
   REQUIRE(put(one, "no more", 7) == 7);

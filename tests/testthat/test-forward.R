@@ -5,16 +5,16 @@ outside_checks_only()
 on_two <- two_hosts_for_file()
 two_hosts <- on_two$cluster
 nothing_is_left <- on_two$nothing_is_left
-# Processes that stand for those of other hosts.
-servers_here <- function() {
+# Processes that do what those of other hosts ask for.
+delegates_here <- function() {
   lines <- system2("ps", c("-e", "-o", "args="), stdout = TRUE)
   sum(startsWith(lines, "clutch: for a process of another host"))
 }
 
 readlink_of <- function(pid, what) Sys.readlink(file.path("/proc", pid, what))
 
-# Both forwarders on this machine: list(begin, pid, client, answer, stop). begin() makes the one that
-# forks, process `pid`, what it is.
+# Both forwarders on this machine, of which the one that forks is process `pid`, and begins by
+# begin(). pump() lets the session hand on what they say.
 forwarders_here <- function() {
   space <- asNamespace("clutch")
   cl <- make_cluster(2, strategy = "fork_server")
@@ -29,7 +29,7 @@ forwarders_here <- function() {
     pump()
     any(socket_select(list(socket), timeout = 0))
   })
-  list(begin = function() space$tell_handle(handle(1), space$be_forwarder_of_servers, list()),
+  list(begin = function() space$tell_handle(handle(1), space$be_forwarder_of_delegates, list()),
        pid = .Call(space$ffi_node_info, handle(1))$pid,
        client = function(...) {
          s <- socket_connect(path = path, blocking = TRUE, open = "r+b", timeout = 30, slot = FALSE)
@@ -88,7 +88,7 @@ test_that("a row whose answer is not wanted any more is open again", {
   close(s)
   expect_true(eventually({
     x$pump()
-    servers_here() == 0L
+    delegates_here() == 0L
   }))
   expect_identical(states(), c("taken", "open"))
   # what it had before it keeps, when it gives up waiting for another one
@@ -98,7 +98,7 @@ test_that("a row whose answer is not wanted any more is open again", {
   gives_up(s)
   expect_true(eventually({
     x$pump()
-    servers_here() == 0L
+    delegates_here() == 0L
   }))
   table_append(queue, list(x = 3L))
   expect_identical(states(), c("taken", "taken", "open"))
@@ -149,7 +149,7 @@ test_that("locks, counters, rates and tables are the same everywhere", {
   })[[1L]]
   expect_identical(got, c("TRUE", "the table has no such row"))
   nothing_is_left(cl)
-  expect_true(eventually(servers_here() == 0L))
+  expect_true(eventually(delegates_here() == 0L))
 })
 
 test_that("a wait ends by its time, an interrupt, or what it waits for", {
@@ -207,7 +207,7 @@ test_that("who dies with a lock hands it on, and the next one is told", {
   }), class = "clutch_task_died")
   expect_warning(cluster_map(cl, 1, function(i) with_lock(lock, "mine", timeout = 30)), "half done")
   expect_identical(lock_info(lock)$died, 2)
-  expect_true(eventually(servers_here() <= 4L))
+  expect_true(eventually(delegates_here() <= 4L))
   nothing_is_left(cl)
 })
 
@@ -246,7 +246,7 @@ test_that("a host that is lost gives back what its processes had, and can come a
   }, own)
   expect_length(here, 1L)
   tools::pskill(as.integer(here), tools::SIGKILL)
-  expect_true(eventually(servers_here() == 0L))
+  expect_true(eventually(delegates_here() == 0L))
   expect_identical(names(), c("alpha", "beta"))
   nothing_is_left(cl)
 })
@@ -276,9 +276,9 @@ test_that("a pop that ends before its answer has come leaves the row open", {
   }
   # the forwarder there hands on no answer meanwhile
   pop_without_answer <- function(pop, ends) {
-    expect_true(eventually(servers_here() == 0L))
+    expect_true(eventually(delegates_here() == 0L))
     job <- cluster_submit(cl[3:4], pop())
-    expect_true(eventually(servers_here() == 1L))
+    expect_true(eventually(delegates_here() == 1L))
     Sys.sleep(0.3) # until it waits
     forwarder("STOP")
     table_append(queue, list(x = 1))
@@ -384,7 +384,7 @@ test_that("a forwarder that cannot be started again fails no map, and comes late
   t$forward$again <- 1e-9 # as when the pause is over
   expect_identical(sort(count()), 1:4 + 0)
   # the one beside the session
-  own <- clutch:::handle_of_servers(t$forward)
+  own <- clutch:::handle_of_delegates(t$forward)
   fails("begin_forwarding")
   on.exit(try(mends("begin_forwarding"), silent = TRUE), add = TRUE)
   tools::pskill(.Call(clutch:::ffi_node_info, own)$pid, tools::SIGKILL)
@@ -420,5 +420,5 @@ test_that("what is gone, or was not made for other hosts, is an error that says 
 
 test_that("nothing is left at the end", {
   on_two$stop()
-  expect_identical(servers_here(), 0L)
+  expect_identical(delegates_here(), 0L)
 })

@@ -109,12 +109,12 @@ static void end(conn *c, int tell) {
   if (tell) say(c->forwarder, c->id, CLU_FORWARD_CLOSE);
 }
 
-static int is_of_servers(const clu_forwarder *f) { return f->listener == CLU_NO_FD; }
+static int is_of_delegates(const clu_forwarder *f) { return f->listener == CLU_NO_FD; }
 
 /* Tells the session whether it has connections, where that has changed. */
 static void tell_use(clu_forwarder *f) {
   int in_use = f->all != NULL;
-  if (is_of_servers(f) || in_use == f->in_use) return;
+  if (is_of_delegates(f) || in_use == f->in_use) return;
   f->in_use = in_use;
   say_number(f, (clu_forward_id){f->host, 0}, CLU_FORWARD_USE, (uint32_t)in_use);
 }
@@ -123,7 +123,7 @@ static void tell_use(clu_forwarder *f) {
 static void sweep(clu_forwarder *f) {
   for (conn **at = &f->all; *at;) {
     conn *c = *at;
-    if (!c->ended || (c->had_fd && is_of_servers(f))) {
+    if (!c->ended || (c->had_fd && is_of_delegates(f))) {
       at = &c->next;
       continue;
     }
@@ -244,7 +244,7 @@ static int heard_open(clu_forwarder *f, clu_forward_id id) {
   conn *c = find(f, id);
   if (c)
     end(c, 1);
-  else if (!is_of_servers(f))
+  else if (!is_of_delegates(f))
     say(f, id, CLU_FORWARD_CLOSE);
   else if (!add(f, id, CLU_NO_FD))
     return CLU_NOMEM;

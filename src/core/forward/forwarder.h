@@ -1,12 +1,13 @@
 /* A forwarder: by it processes of one host are clients of processes of another, where the session's
  * connection to that host is the only way between the two.
  *
- *   client --socket-- forwarder of its host ==session== forwarder of the servers --socket-- server
+ *   client --socket-- forwarder of its host ==session== that of the delegates --socket-- delegate
  *
  * The first forwarder takes connections at a path of its host. The second has a socket for each of
- * them, whose other end its caller gives to a process that serves it. Bytes that are written at one
- * end are read at the other, in order. When one end is closed, or its process has ended, so is the
- * other. At most CLU_FORWARD_WINDOW bytes of a connection are under way in each direction.
+ * them, whose other end its caller gives to a delegate: a process that does what the client asks.
+ * Bytes that are written at one end are read at the other, in order. When one end is closed, or its
+ * process has ended, so is the other. At most CLU_FORWARD_WINDOW bytes of a connection are under
+ * way in each direction.
  *
  * Both talk by messages, bodies of CLU_K_FORWARD, which the session hands on: u32 number of the
  * clients' host, u32 number of the connection there, u8 enum clu_forward_kind, then what that has.
@@ -25,7 +26,7 @@
 #define CLU_FORWARD_HEAD 9 /* bytes before what a message has */
 
 enum clu_forward_kind {
-  CLU_FORWARD_OPEN = 1, /* to the servers: a client has connected */
+  CLU_FORWARD_OPEN = 1, /* to the delegates: a client has connected */
   CLU_FORWARD_DATA,     /* bytes, one at least */
   CLU_FORWARD_TAKEN,    /* u32: so many of them have been read there */
   CLU_FORWARD_CLOSE,    /* its end is closed */
@@ -59,7 +60,7 @@ clu_blob *clu_forward_message(clu_forward_id id, int kind);
  * CLU_LIMIT, CLU_SYS, CLU_NOMEM. */
 int clu_forward_listen(clu_forwarder *f, uint32_t host, const char *path, clu_err *e);
 
-/* ---- of the servers ---- */
+/* ---- of the delegates ---- */
 
 /* Finds a connection that has no socket yet. 0: there is none. */
 int clu_forward_wants(const clu_forwarder *f, clu_forward_id *id);

@@ -213,7 +213,7 @@
   /* r/node/forwarder.c */                                                                       \
   PLAIN(ffi_forward_clients, 2, (SEXP host, SEXP path))                                          \
   PLAIN(ffi_forward_linked, 1, (SEXP has))                                                       \
-  PLAIN(ffi_forward_servers, 0, (void))                                                          \
+  PLAIN(ffi_forward_delegates, 0, (void))                                                        \
   /* r/node/fork-server-main.c */                                                                \
   PLAIN(ffi_fork_server_begin, 2, (SEXP exec, SEXP idle))                                        \
   PLAIN(ffi_fork_server_begins, 1, (SEXP in_r))                                                  \
@@ -329,7 +329,7 @@
   PLAIN(ffi_actor_await, 2, (SEXP x, SEXP seconds))                                              \
   PLAIN(ffi_actor_drop, 1, (SEXP x))                                                             \
   /* r/session/forward.c */                                                                      \
-  IN_TURN(ffi_forward_new, 1, (SEXP servers))                                                    \
+  IN_TURN(ffi_forward_new, 1, (SEXP delegates))                                                  \
   IN_TURN(ffi_forward_add, 2, (SEXP handle, SEXP clients))                                       \
   IN_TURN(ffi_forward_await, 3, (SEXP handle, SEXP number, SEXP seconds))                        \
   /* r/mesh/mesh.c */                                                                            \

@@ -1,9 +1,9 @@
 /* A node that is a forwarder (core/forward/forwarder.h) until it ends.
  *
- * That of the clients is on their host. That of the servers is on the session's machine: it forks a
- * process for each connection, which serves it (R/forward-serve.R) and has nothing else of this
- * node's. When the connection has ended, the process is interrupted, as it may be at something, and
- * killed after a while. All of them end with the forwarder. */
+ * That of the clients is on their host. That of the delegates is on the session's machine: it forks
+ * one for each connection, which serves it (R/forward-serve.R) and has nothing else of this node's.
+ * When the connection has ended, the delegate is interrupted, as it may be at something, and killed
+ * after a while. All of them end with the forwarder. */
 #include "r/node/channel-only.h"
 
 #include <stdio.h>
@@ -11,19 +11,19 @@
 #include "core/base/grow.h"
 #include "core/forward/forwarder.h"
 
-static const int64_t LOOK_EVERY = 200000000; /* ns, while there are processes */
+static const int64_t LOOK_EVERY = 200000000; /* ns, while there are delegates */
 static const uint64_t GRACE = 2000000000;    /* ns that they have to end */
 
-typedef struct server {
+typedef struct delegate {
   clu_forward_id of;
   clu_pid pid;
   uint64_t end_at; /* 0: it serves */
-} server;
+} delegate;
 
 static struct {
   clu_channel_only only;
   clu_forwarder *forwarder;
-  server *servers;
+  delegate *delegates;
   size_t n, cap;
 } self;
 
@@ -43,7 +43,7 @@ static int begin(clu_err *e) {
 static void end(void) {
   clu_forward_free(self.forwarder);
   clu_only_end(&self.only);
-  free(self.servers);
+  free(self.delegates);
   memset(&self, 0, sizeof self);
 }
 
@@ -66,18 +66,18 @@ SEXP ffi_forward_linked(SEXP has) {
   return R_NilValue;
 }
 
-/* ---- of the servers ---- */
+/* ---- of the delegates ---- */
 
-/* Starts the processes that are wanted. The descriptor that one of them serves, in that process;
- * else CLU_NO_FD. */
-static clu_fd start_servers(void) {
+/* Starts those that are wanted. The descriptor that one of them serves, in that process; else
+ * CLU_NO_FD. */
+static clu_fd start_delegates(void) {
   clu_forward_id id;
   clu_pid parent = clu_os_getpid();
   while (clu_forward_wants(self.forwarder, &id)) {
-    server *more = clu_grow(self.servers, &self.cap, self.n + 1, sizeof *more);
+    delegate *more = clu_grow(self.delegates, &self.cap, self.n + 1, sizeof *more);
     clu_fd pair[2] = {CLU_NO_FD, CLU_NO_FD};
     clu_pid pid;
-    if (more) self.servers = more;
+    if (more) self.delegates = more;
     fflush(NULL);
     if (!more || clu_os_pair(pair, NULL) != CLU_OK || clu_os_fork(&pid, NULL) != CLU_OK) {
       if (pair[1] != CLU_NO_FD) clu_os_close(pair[1]);
@@ -91,42 +91,42 @@ static clu_fd start_servers(void) {
       return pair[1];
     }
     clu_os_close(pair[1]);
-    self.servers[self.n++] = (server){id, pid, 0};
+    self.delegates[self.n++] = (delegate){id, pid, 0};
     clu_forward_attach(self.forwarder, id, pair[0]);
   }
   return CLU_NO_FD;
 }
 
-static void end_servers(void) {
+static void end_delegates(void) {
   clu_forward_id id;
   uint64_t now = clu_os_now();
   clu_exit how;
   while (clu_forward_ended(self.forwarder, &id))
     for (size_t i = 0; i < self.n; i++) {
-      server *x = &self.servers[i];
+      delegate *x = &self.delegates[i];
       if (x->of.host != id.host || x->of.number != id.number) continue;
       clu_os_kill(x->pid, CLU_SIG_INT, 0);
       x->end_at = now + GRACE;
     }
   for (size_t i = 0; i < self.n; i++) {
-    server *x = &self.servers[i];
+    delegate *x = &self.delegates[i];
     if (x->end_at && now >= x->end_at) clu_os_kill(x->pid, CLU_SIG_KILL, 0);
-    if (clu_os_reap(x->pid, 0, &how) != CLU_AGAIN) self.servers[i--] = self.servers[--self.n];
+    if (clu_os_reap(x->pid, 0, &how) != CLU_AGAIN) self.delegates[i--] = self.delegates[--self.n];
   }
 }
 
-/* Serves until the node ends: NULL. In a process that serves a connection: its descriptor. */
-SEXP ffi_forward_servers(void) {
+/* Serves until the node ends: NULL. In a delegate: the descriptor of its connection. */
+SEXP ffi_forward_delegates(void) {
   clu_err e = {0};
   int rc = begin(&e);
   while (rc == CLU_OK && !self.only.ended) {
     clu_fd fd;
     rc = clu_only_pump(&self.only, self.n ? LOOK_EVERY : -1, &e);
-    fd = start_servers();
+    fd = start_delegates();
     if (fd != CLU_NO_FD) return Rf_ScalarInteger((int)fd);
-    end_servers();
+    end_delegates();
   }
-  for (size_t i = 0; i < self.n; i++) clu_os_kill(self.servers[i].pid, CLU_SIG_KILL, 0);
+  for (size_t i = 0; i < self.n; i++) clu_os_kill(self.delegates[i].pid, CLU_SIG_KILL, 0);
   end();
   clu_me.asked_to_end = clu_me.closed = 1;
   return R_NilValue;

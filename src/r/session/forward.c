@@ -1,6 +1,6 @@
-/* The session between forwarders (core/forward/forwarder.h): one of the servers, which is a node of
- * this machine, and one of the clients on each of several hosts. What these say is handed on while
- * the session's event loop runs, also by the package's thread: nothing of it calls R. */
+/* The session between forwarders (core/forward/forwarder.h): that of the delegates, which is a node
+ * of this machine, and one of the clients on each of several hosts. What these say is handed on
+ * while the session's event loop runs, also by the package's thread: nothing of it calls R. */
 #include "r/session/session.h"
 
 #include <stdlib.h>
@@ -16,8 +16,8 @@ typedef struct of_clients {
 
 typedef struct forwards {
   struct forwards *next;
-  clu_node *servers; /* NULL: it is gone */
-  of_clients *hosts; /* by number */
+  clu_node *delegates; /* their forwarder; NULL: it is gone */
+  of_clients *hosts;   /* by number */
   uint32_t n;
   size_t cap;
   int lost; /* one of them has ended */
@@ -57,11 +57,11 @@ static void say_lost(clu_node *to, uint32_t host) {
   clu_blob_unref(b);
 }
 
-static void heard_of_servers(forwards *x, const clu_msg *m) {
+static void heard_of_delegates(forwards *x, const clu_msg *m) {
   int64_t host = m ? clu_forward_host(m->body) : -1;
   if (!m) {
     x->lost = 1;
-    x->servers = NULL;
+    x->delegates = NULL;
     for (uint32_t i = 0; i < x->n; i++) say_lost(x->hosts[i].node, i);
   } else if (host >= 0 && host < x->n) {
     hand(x->hosts[host].node, m->body);
@@ -73,14 +73,14 @@ static void heard_of_clients(forwards *x, uint32_t host, const clu_msg *m) {
     x->lost = 1;
     x->hosts[host].node = NULL;
     set_use(&x->hosts[host], 0);
-    say_lost(x->servers, host);
+    say_lost(x->delegates, host);
   } else if (clu_forward_host(m->body) != host) {
     return; /* it speaks for itself only */
   } else if (m->body->data[CLU_FORWARD_HEAD - 1] == CLU_FORWARD_USE) {
     x->hosts[host].is_open = 1;
     set_use(&x->hosts[host], m->body->size > CLU_FORWARD_HEAD && m->body->data[CLU_FORWARD_HEAD]);
-  } else if (x->servers) {
-    hand(x->servers, m->body);
+  } else if (x->delegates) {
+    hand(x->delegates, m->body);
   } else {
     say_lost(x->hosts[host].node, host);
   }
@@ -89,7 +89,7 @@ static void heard_of_clients(forwards *x, uint32_t host, const clu_msg *m) {
 static void on_forward(clu_node *nd, const clu_msg *m) {
   if (m && m->body) clu_session_forget_received(clu_the_session, m->body->size);
   for (forwards *x = all; x; x = x->next) {
-    if (x->servers == nd) heard_of_servers(x, m);
+    if (x->delegates == nd) heard_of_delegates(x, m);
     for (uint32_t i = 0; i < x->n; i++)
       if (x->hosts[i].node == nd) heard_of_clients(x, i, m);
   }
@@ -97,20 +97,20 @@ static void on_forward(clu_node *nd, const clu_msg *m) {
 
 static forwards *get(SEXP x) { return clu_handle_get(x, &kind); }
 
-/* `servers`: the handle of a node, which the caller keeps. */
-SEXP ffi_forward_new(SEXP servers) {
+/* `delegates`: the handle of their forwarder, which the caller keeps. */
+SEXP ffi_forward_new(SEXP delegates) {
   SEXP x = PROTECT(clu_handle_new(&kind, R_NilValue));
   forwards *made;
   clu_need_session();
-  clu_get_node(servers);
+  clu_get_node(delegates);
   made = calloc(1, sizeof *made);
   if (!made) clu_raise("memory", "not enough memory");
   made->next = all;
   all = made;
   clu_session_set_may_forward(clu_the_session, 1);
   clu_handle_set(x, made);
-  made->servers = clu_get_node(servers);
-  if (!clu_node_is_open(made->servers)) made->servers = NULL;
+  made->delegates = clu_get_node(delegates);
+  if (!clu_node_is_open(made->delegates)) made->delegates = NULL;
   clu_session_set_forward_hook(clu_the_session, on_forward);
   UNPROTECT(1);
   return x;
@@ -136,7 +136,7 @@ typedef struct awaited {
 static int has_come(void *data) {
   const awaited *a = data;
   const of_clients *c = &a->of->hosts[a->host];
-  return c->is_open || !c->node || !a->of->servers;
+  return c->is_open || !c->node || !a->of->delegates;
 }
 
 /* Tells whether none has ended since this was asked before, as far as it has come here. */
@@ -158,5 +158,5 @@ SEXP ffi_forward_await(SEXP handle, SEXP number, SEXP seconds) {
   if (a.host >= a.of->n) clu_raise("argument", "there is no such host");
   clu_wait_for(has_come, &a, clu_in_seconds(seconds), NULL);
   c = &a.of->hosts[a.host];
-  return Rf_ScalarLogical(a.of->servers && c->node && c->is_open);
+  return Rf_ScalarLogical(a.of->delegates && c->node && c->is_open);
 }
