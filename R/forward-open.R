@@ -99,7 +99,7 @@ open_forwarder <- function(info, k) {
 restore_forwarders <- function(t) {
   x <- t$forward
   if (is.null(x)) return(invisible())
-  none_was_lost <- .Call(ffi_forward_await, x$handle, NULL, 0)
+  none_was_lost <- .Call(ffi_forward_none_lost, x$handle)
   if (none_was_lost && x$again == 0) return(invisible())
   if (clock() < x$again) return(invisible())
   x$again <- clock() + FORWARD_PAUSE

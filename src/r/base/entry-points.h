@@ -11,7 +11,7 @@
 #endif
 #include <Rinternals.h>
 
-/* clang-format off: one a line */
+/* clang-format off */
 #define CLU_ENTRY_POINTS(IN_TURN, PLAIN)                                                         \
   /* r/session/session.c */                                                                      \
   IN_TURN(ffi_handle_end, 1, (SEXP x))                                                           \
@@ -332,6 +332,7 @@
   IN_TURN(ffi_forward_new, 1, (SEXP delegates))                                                  \
   IN_TURN(ffi_forward_add, 2, (SEXP handle, SEXP clients))                                       \
   IN_TURN(ffi_forward_await, 3, (SEXP handle, SEXP number, SEXP seconds))                        \
+  IN_TURN(ffi_forward_none_lost, 1, (SEXP handle))                                               \
   /* r/mesh/mesh.c */                                                                            \
   IN_TURN(ffi_mesh_new, 2, (SEXP count, SEXP folder))                                            \
   PLAIN(ffi_mesh_path, 1, (SEXP x))                                                              \
@@ -418,9 +419,8 @@
         (SEXP host, SEXP port, SEXP path, SEXP server, SEXP blocking, SEXP open, SEXP encoding,  \
          SEXP timeout, SEXP options, SEXP slot))                                                 \
   PLAIN(ffi_socket_adopt, 2, (SEXP fd, SEXP timeout))                                            \
-  PLAIN(ffi_socket_accept, 8,                                                                    \
-        (SEXP listener, SEXP blocking, SEXP open, SEXP encoding, SEXP timeout, SEXP options,     \
-         SEXP slot, SEXP wait))                                                                  \
+  PLAIN(ffi_socket_accept, 8, (SEXP listener, SEXP blocking, SEXP open, SEXP encoding,           \
+                               SEXP timeout, SEXP options, SEXP slot, SEXP wait))                \
   PLAIN(ffi_service_probe, 4, (SEXP x, SEXP host, SEXP ports, SEXP timeout))                     \
   /* r/socket/transfer.c */                                                                      \
   PLAIN(ffi_socket_timeout, 2, (SEXP x, SEXP seconds))                                           \

@@ -139,24 +139,24 @@ static int has_come(void *data) {
   return c->is_open || !c->node || !a->of->delegates;
 }
 
-/* Tells whether none has ended since this was asked before, as far as it has come here. */
-static int none_was_lost(forwards *x) {
-  int none;
-  clu_pump(0, NULL);
-  none = !x->lost;
-  x->lost = 0;
-  return none;
-}
-
 /* Tells whether clients of that host can connect, and both forwarders are there; waits until they
- * can. `number` NULL: whether none has ended since that was asked before. */
+ * can. */
 SEXP ffi_forward_await(SEXP handle, SEXP number, SEXP seconds) {
   awaited a = {get(handle), 0};
   const of_clients *c;
-  if (number == R_NilValue) return Rf_ScalarLogical(none_was_lost(get(handle)));
   a.host = (uint32_t)Rf_asInteger(number);
   if (a.host >= a.of->n) clu_raise("argument", "there is no such host");
   clu_wait_for(has_come, &a, clu_in_seconds(seconds), NULL);
   c = &a.of->hosts[a.host];
   return Rf_ScalarLogical(a.of->delegates && c->node && c->is_open);
+}
+
+/* Tells whether no forwarder has ended since this was asked before, as far as it has come here. */
+SEXP ffi_forward_none_lost(SEXP handle) {
+  forwards *x = get(handle);
+  int none;
+  clu_pump(0, NULL);
+  none = !x->lost;
+  x->lost = 0;
+  return Rf_ScalarLogical(none);
 }
