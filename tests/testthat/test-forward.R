@@ -207,6 +207,17 @@ test_that("who dies with a lock hands it on, and the next one is told", {
   }), class = "clutch_task_died")
   expect_warning(cluster_map(cl, 1, function(i) with_lock(lock, "mine", timeout = 30)), "half done")
   expect_identical(lock_info(lock)$died, 2)
+  # a child of its, which has its connection, too, ends with it
+  expect_error(cluster_map(cl, 1, function(i) with_lock(lock, {
+    me <- Sys.getpid()
+    parallel::mcparallel({
+      tools::pskill(me, tools::SIGKILL)
+      Sys.sleep(600)
+    })
+    Sys.sleep(600)
+  })), class = "clutch_task_died")
+  expect_warning(had <- with_lock(lock, "mine", timeout = 30), class = "clutch_holder_died")
+  expect_identical(had, "mine")
   expect_true(eventually(delegates_here() <= 4L))
   nothing_is_left(cl)
 })
