@@ -93,7 +93,8 @@ frozen_root <- function() {
 # A new folder for this message; NULL: there is one already, or there are as many as are wanted.
 frozen_place <- function(job, text, most) {
   root <- frozen_root()
-  begin <- sprintf("%.0f-", job)
+  # its name, see core/tasks/engine-state.h: short, since paths of sockets must not be long
+  begin <- sprintf("%.0f.%.0f-", job %/% 2^32, job %% 2^32)
   mine <- paste0(begin, short_hash(text))
   there <- list.files(root)
   if (mine %in% there || sum(startsWith(there, begin)) >= most) return(NULL)

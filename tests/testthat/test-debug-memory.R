@@ -77,6 +77,7 @@ test_that("two clusters of a session have each their own", {
   e <- lapply(cl, over_limit, x = 7)
   place <- vapply(cl, folders_of, "")
   expect_identical(anyDuplicated(place), 0L)
+  expect_true(all(nchar(basename(place)) <= 16L)) # paths of sockets must not be long
   for (k in 1:2) expect_identical(cluster_debug(e[[k]], 1, quote(id)), 7)
   # what the first has worked with is forgotten, and its copy ends alone
   tryCatch(cluster_map(cl[[2]], 1, function(i) stop("other")), error = identity)

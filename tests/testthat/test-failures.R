@@ -95,7 +95,7 @@ test_that("Ctrl-C at random instants never yields an old answer", {
   long_test()
   linux_only()
   s <- start_script(fixture = c("interrupt-in", "interrupts-large-calls"))
-  expect_true(said(s, "^done", 60))
+  expect_true(said(s, "^done", 300))
   expect_identical(value_of(s, "bad"), "0")
   expect_gt(as.integer(value_of(s, "hit")), 10L)
 })

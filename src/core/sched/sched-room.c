@@ -90,7 +90,7 @@ static void make_room(clu_room *r, clu_room_node *nodes, size_t n) {
   if (nd) nd->to = nd == nodes ? CLU_ROOM_NEVER : CLU_ROOM_YIELD;
 }
 
-/* Of what is left one is this session's. */
+/* How many parts are made of what is left: one is this session's. */
 static int parts(const clu_room *r) {
   int least = r->must_wait ? 2 : 1;
   return r->sharers > least ? r->sharers : least;
