@@ -50,8 +50,9 @@ LEAST_SHARE <- 0.2 # of the nodes' time
 # A data frame: `what`, `share` (of the nodes' time that is lost by it; NA: not known), `measured`,
 # `advice`. What loses most is first.
 limits_of_trace <- function(x, n) {
+  room <- limit_of_room(attr(x, "shortage"), x, n)
   found <- list(limit_of_memory(attr(x, "deaths"), attr(x, "memory"), attr(x, "machine_memory")),
-                limit_of_room(attr(x, "shortage"), x, n))
+                room)
   x <- x[x$node > 0 & !is.na(x$run), , drop = FALSE]
   if (nrow(x) && n > 0) {
     spent <- time_spent(x, n)
@@ -59,7 +60,7 @@ limits_of_trace <- function(x, n) {
       all <- n * sum(spent$length)
       found <- c(found, list(
         limit_of_size(x, spent, all), limit_of_payload(x, spent, all), limit_of_node(x, all),
-        limit_of_number(x, spent, all, n), limit_of_waits(attr(x, "waits"), all)
+        limit_of_number(x, spent, all, n, sum(room$share)), limit_of_waits(attr(x, "waits"), all)
       ))
     }
   }
@@ -212,9 +213,10 @@ relative_run <- function(run) {
   run / pmax(as.vector(around), 1e-9)
 }
 
-# Nodes have nothing to do while others work.
-limit_of_number <- function(x, spent, all, n) {
-  share <- sum(spent$tail, spent$starved) / all
+# Nodes have nothing to do while others work. `held`: the share of the time in which they had not
+# because memory was short.
+limit_of_number <- function(x, spent, all, n, held) {
+  share <- sum(spent$tail, spent$starved) / all - held
   if (share < LEAST_SHARE) return(NULL)
   worst <- spent[which.max(spent$tail + spent$starved), ]
   here <- x[x$began >= worst$from & x$began <= worst$to, , drop = FALSE]

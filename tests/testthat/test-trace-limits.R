@@ -124,6 +124,14 @@ test_that("too few elements, and a last round that keeps few nodes busy, are tol
   expect_true("few_elements" %in% limits(cluster_trace(cl)))
 })
 
+test_that("nodes that were held for want of memory are not said to have had too few elements", {
+  held <- simulated(c(1, 1), nodes = 4)
+  attr(held, "shortage") <- list(short = 1, went = 2, peak = 500, limit = 1000)
+  expect_identical(limits(held), "memory")
+  attr(held, "shortage")$short <- 0.2
+  expect_identical(limits(held), c("few_elements", "memory"))
+})
+
 test_that("deaths for want of memory are told, and not others", {
   death <- data.frame(time = 1, node = 2L, host = "here", kind = "memory", how = "it took too much")
   s <- summary(simulated(rep(0.01, 200), deaths = death))$limits
