@@ -190,8 +190,9 @@
 #'
 #'   Where stopping does not help, the node of the youngest task that may be repeated (`.retries`)
 #'   is ended, and its task begins anew. That is no try. Where none may be repeated, the task that
-#'   has most fails, as does one that does not fit alone: with class `clutch_task_memory`. Of
-#'   several sessions of a user that share a limit one after the other has the right of way.
+#'   has most fails, as does one that does not fit alone: with class `clutch_task_memory`. Several
+#'   sessions of a user that share a limit each take their part of what is left, and one after the
+#'   other has the right of way.
 #'
 #'   A node that has nothing to do then gives back what it can. What it has written to of the memory
 #'   that it had in common with others it cannot give back (some 25 MB, once R has collected
