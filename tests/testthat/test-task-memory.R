@@ -9,7 +9,7 @@ grow <- function(mb, file = NULL) {
   x <- list()
   while (5 * length(x) < mb) {
     x[[length(x) + 1L]] <- rep(1, 5e6 / 8)
-    Sys.sleep(0.06)
+    Sys.sleep(0.12)
   }
   while (!is.null(file) && !file.exists(file)) Sys.sleep(0.01)
   5 * length(x)

@@ -1,6 +1,7 @@
 /* Sessions of one user that share memory: how many are at work, and whose turn it is.
  *
- * While they are at work each takes no more than its part of what is left.
+ * While they are at work each takes no more than its part of what is left. Where much is left
+ * nobody asks.
  *
  * Where memory is short only one has the turn: the right that its oldest task goes on whatever is
  * left. The others hold theirs, too, where it does not fit. So two sessions do not each keep what

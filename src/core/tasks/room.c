@@ -276,10 +276,10 @@ static int number_of(const clu_memory_bound *b) {
 }
 
 /* Finds out whether others have part in what is left: it is not the user's bound that is the least;
- * and how many sessions are at work there. */
+ * and how many sessions are at work there, where less than two thirds are left. */
 static void see_shared(struct clu_engines_room *r, uint64_t now) {
   r->is_shared = r->bounds.n > 0 && r->is.limit == r->bounds.at[r->bound].limit;
-  if (!r->is_shared || r->n == 0) {
+  if (!r->is_shared || r->n == 0 || r->is.left > r->is.limit / 3 * 2) {
     clu_memory_share_no_more();
     r->is.sharers = 1;
     r->counted = 0;
