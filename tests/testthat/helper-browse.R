@@ -47,9 +47,10 @@ browser_terminal <- function(env = parent.frame()) {
   }
   do.call(on.exit, list(as.call(list(end)), add = TRUE, after = FALSE), envir = env)
   term$types <- function(line, then) {
+    before <- term$screen() # may end with the same prompt
     term$type(line)
     # the screen after the wait
-    testthat::expect_true(ends_with(term, then),
+    testthat::expect_true(ends_with(term, then, before),
                           info = paste(c(line, term$screen()), collapse = "\n"))
   }
   term$shows <- function(lines) {

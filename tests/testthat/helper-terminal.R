@@ -34,11 +34,12 @@ start_terminal <- function() {
 }
 
 # Tells whether the last line on its screen matches, or does so soon.
-ends_with <- function(term, pattern) {
+# `before`: another screen than this one.
+ends_with <- function(term, pattern, before = NULL) {
   is_last <- function() {
-    lines <- term$screen()
-    lines <- lines[nzchar(lines)]
-    length(lines) > 0L && grepl(pattern, lines[[length(lines)]])
+    screen <- term$screen()
+    lines <- screen[nzchar(screen)]
+    length(lines) > 0L && !identical(screen, before) && grepl(pattern, lines[[length(lines)]])
   }
   eventually(is_last(), 60)
 }

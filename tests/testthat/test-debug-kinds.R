@@ -910,8 +910,12 @@ test_that("at the prompt the frames are as in recover()", {
   })
   lines <- function() Filter(nzchar, sub(" +$", "", term$screen()))
   say <- function(line, prompt) {
+    before <- lines() # which may end with the same prompt
     term$type(line)
-    is_last <- function() identical(utils::tail(lines(), 1L), prompt)
+    is_last <- function() {
+      now <- lines()
+      !identical(now, before) && identical(utils::tail(now, 1L), prompt)
+    }
     if (!eventually(is_last(), 30)) stop(line, " has led to\n", paste(lines(), collapse = "\n"))
   }
   code <- file.path(term$tmp, "kinds.R")
@@ -935,6 +939,7 @@ test_that("at the prompt the frames are as in recover()", {
   say(sprintf("source('%s')", code), ">")
   for (name in names(steps)) {
     term$key("C-l")
+    expect_true(eventually(identical(lines(), ">")))
     say(sprintf("cluster_map(cl, 7, %s)", name), ">")
     say("cluster_debug()", "Selection:")
     for (line in steps[[name]]) say(line, "Browse[1]>")
