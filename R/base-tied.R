@@ -3,26 +3,19 @@
 # nobody has the reference any more. So the value here is in an environment of its own, which can be
 # given another value.
 
-# A reference, for tied_value() and tie_value().
-new_tied <- function(key, value) {
-  place <- new.env(parent = emptyenv(), hash = FALSE)
-  place$value <- value
-  .Call(ffi_weak_new, key, place)
+# A value in place of the one that `ref` stands for. Returns that reference, or a new one where
+# `ref` is NULL or of another key: that one has no value any more then.
+tie_value <- function(ref, key, value) {
+  if (is.null(ref) || !identical(.Call(ffi_weak_get, ref), key)) {
+    untie_value(ref)
+    ref <- .Call(ffi_weak_new, key, new.env(parent = emptyenv(), hash = FALSE))
+  }
+  assign("value", value, envir = .Call(ffi_weak_value, ref))
+  ref
 }
 
 # NULL: the key is gone.
 tied_value <- function(ref) .Call(ffi_weak_value, ref)$value
-
-# A new value in place of the one that `ref` stands for. Returns the reference, or a new one where
-# `ref` is NULL or of another key: that one has no value any more then.
-tie_value <- function(ref, key, value) {
-  if (!is.null(ref) && identical(.Call(ffi_weak_get, ref), key)) {
-    assign("value", value, envir = .Call(ffi_weak_value, ref))
-    return(ref)
-  }
-  untie_value(ref)
-  new_tied(key, value)
-}
 
 untie_value <- function(ref) {
   place <- if (!is.null(ref)) .Call(ffi_weak_value, ref)

@@ -62,10 +62,11 @@ with_work <- function(e, work, info, copy = NULL) {
     work$texts <- c(work$texts, stats::setNames(texts, rep(e$element, length(texts))))
   }
   # functions often know the cluster: when nothing else does, it is garbage all the same
+  before <- if (!is.numeric(the$failed)) the$failed
   if (work$size <= MOST_HELD) {
-    the$failed <- tie_value(if (!is.numeric(the$failed)) the$failed, info, work)
+    the$failed <- tie_value(before, info, work)
   } else {
-    if (!is.numeric(the$failed)) untie_value(the$failed)
+    untie_value(before)
     the$failed <- work$size
   }
   e

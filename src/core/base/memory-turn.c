@@ -34,6 +34,7 @@ static int lock_slot(const char *under, int i, int slot, clu_fd *fd) {
   return clu_os_lock_file(under, FOLDER, CLU_MEMORY_NUMBERS + i * CLU_MEMORY_SHARERS + slot, fd);
 }
 
+/* 0: there are no such locks. Where all are taken this session has none. */
 static int take_slot(const char *under, int i) {
   for (int slot = 0; slot < CLU_MEMORY_SHARERS; slot++) {
     int rc = lock_slot(under, i, slot, &share.fd);

@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-enum { CLU_MEMORY_NUMBERS = 256, CLU_MEMORY_SHARERS = 8 };
+enum { CLU_MEMORY_NUMBERS = 251, CLU_MEMORY_SHARERS = 8 };
 
 /* Numbers of what is shared are below CLU_MEMORY_NUMBERS. `under` is a folder. */
 

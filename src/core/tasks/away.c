@@ -41,20 +41,20 @@ static uint64_t read_since(clu_engines *all) {
   return now > all->before ? now - all->before : 0; /* some was not for this process */
 }
 
+/* The sooner of two times, of which 0 is never. */
+static uint64_t sooner(uint64_t a, uint64_t b) { return !a || (b && b < a) ? b : a; }
+
 static uint64_t due(void *self) {
   clu_engines *all = self;
   uint64_t first = clu_engines_idle_due(all);
   int knows = read_since(all) <= MOST_READ; /* what was answered */
   for (clu_engine *t = all->first; t; t = t->next) {
-    uint64_t fit = clu_engine_fit_due(t), host = clu_engine_hosts_due(t);
-    uint64_t growth = clu_engine_growth_due(t), limit = knows ? clu_sched_limit_due(t->sched) : 0;
-    if (limit && (!first || limit < first)) first = limit;
-    if (fit && (!first || fit < first)) first = fit;
-    if (host && (!first || host < first)) first = host;
-    if (growth && (!first || growth < first)) first = growth;
+    if (knows) first = sooner(first, clu_sched_limit_due(t->sched));
+    first = sooner(first, clu_engine_fit_due(t));
+    first = sooner(first, clu_engine_hosts_due(t));
+    first = sooner(first, clu_engine_growth_due(t));
   }
-  if (all->room.due && (!first || all->room.due < first)) first = all->room.due;
-  return first;
+  return sooner(first, all->room.due);
 }
 
 /* ---- a turn of the thread ---- */

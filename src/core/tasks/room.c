@@ -272,7 +272,7 @@ static int see_left(clu_engines *all, uint64_t now) {
 static int number_of(const clu_memory_bound *b) {
   uint32_t hash = 2166136261u;
   for (const char *at = b->folder; *at; at++) hash = (hash ^ (unsigned char)*at) * 16777619u;
-  return (int)(hash % 251); /* < CLU_MEMORY_NUMBERS */
+  return (int)(hash % CLU_MEMORY_NUMBERS);
 }
 
 /* Finds out whether others have part in what is left: it is not the user's bound that is the least;

@@ -91,7 +91,7 @@ static int memory_is_short(void) {
   return left.left < LEAST_LEFT || left.left < left.limit / (frozen.is_last ? 8 : 32);
 }
 
-/* c(copies that are wanted, whether of tasks whose time is up, the job's number), of the task at
+/* c(copies that are wanted, whether of tasks whose time is up, the job's name), of the task at
  * hand; NULL: there is none, or none is wanted. */
 SEXP ffi_frozen_wanted(void) {
   const int *wanted = clu_job_frozen();

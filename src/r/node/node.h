@@ -221,7 +221,9 @@ void clu_compiled_end(uint64_t owner);
 
 /* ---- node-jobs.c ---- */
 
-/* A description has arrived; or a failure to read it. No more tasks of the job will come. */
+/* A job's number is its name here, see core/tasks/engine-state.h.
+ *
+ * A description has arrived; or a failure to read it. No more tasks of the job will come. */
 void clu_job_put(uint64_t number, SEXP description);
 /* Reads the value of another task, as that has sent it: for the next place of its description that
  * has none. */
