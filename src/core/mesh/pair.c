@@ -41,6 +41,7 @@ static uint64_t begin_anew(pair_ring *r, uint64_t pos) {
   memcpy(data(r) + at, &skip, WORD);
   atomic_store_explicit(&r->tail, next, memory_order_release);
   atomic_compare_exchange_strong(&r->head, &pos, next);
+  atomic_thread_fence(memory_order_release); /* what is written now comes behind it: mesh_peek() */
   return next;
 }
 
@@ -124,6 +125,8 @@ int mesh_hold(peer *p, clu_blob *body, uint64_t until) {
 
 /* ---- the reader ---- */
 
+/* Where the writer has moved the head meanwhile (begin_anew()) it may also have written over the
+ * place that the head was at: what was read counts for nothing. */
 const unsigned char *mesh_peek(pair_ring *r, size_t *n) {
   *n = 0;
   for (;;) {
@@ -131,8 +134,11 @@ const unsigned char *mesh_peek(pair_ring *r, size_t *n) {
     uint64_t used = atomic_load_explicit(&r->tail, memory_order_acquire) - head;
     uint64_t at = head % PAIR_BYTES, left = PAIR_BYTES - at, size;
     if (used == 0) return NULL;
-    if (used > PAIR_BYTES || used % WORD || at % WORD) break;
+    if (at % WORD) break;
     memcpy(&size, data(r) + at, WORD);
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&r->head, memory_order_relaxed) != head) continue;
+    if (used > PAIR_BYTES || used % WORD) break;
     if (size == RING_SKIP) {
       if (left > used) break;
       atomic_store_explicit(&r->head, head + left, memory_order_release);
