@@ -1,5 +1,5 @@
 /* Journals: what is appended is found again, whatever becomes of the writer and of the file. */
-// link: -Wl,--wrap=clu_os_file_write
+// link: -Wl,--wrap=clu_os_file_write -Wl,--wrap=clu_os_file_read
 // threads
 #include "test.h"
 
@@ -27,6 +27,14 @@ int __wrap_clu_os_file_write(clu_fd fd, uint64_t at, const void *p, size_t n, cl
   __real_clu_os_file_write(fd, at, p, (size_t)room, e);
   room = 0;
   return clu_fail(e, CLU_SYS, ENOSPC, "no space left");
+}
+
+static uint64_t readable = UINT64_MAX; /* bytes of a file that can be read */
+
+int __real_clu_os_file_read(clu_fd fd, uint64_t at, void *p, size_t n);
+int __wrap_clu_os_file_read(clu_fd fd, uint64_t at, void *p, size_t n);
+int __wrap_clu_os_file_read(clu_fd fd, uint64_t at, void *p, size_t n) {
+  return at + n > readable ? CLU_SYS : __real_clu_os_file_read(fd, at, p, n);
 }
 
 static void begin(void) {
@@ -272,6 +280,32 @@ TEST(a_full_disk_at_any_byte_leaves_whole_records_and_is_told) {
     CHECK_INT_EQ(there, taken);
     clu_journal_unref(j);
   }
+  end();
+}
+
+TEST(what_the_disk_does_not_give_is_not_cut_off) {
+  clu_journal_options o = {.may_write = 1, .sync_ns = UINT64_MAX};
+  clu_journal *j;
+  clu_record r;
+  clu_err e = {0};
+  uint64_t at = 0;
+  begin();
+  REQUIRE(j = opened(1));
+  for (uint32_t i = 0; i < 30; i++) REQUIRE(add(j, i, 100000) == CLU_OK);
+  clu_journal_unref(j);
+  readable = 1500000;
+  CHECK_INT_EQ(clu_journal_open(path, &o, &j, &e), CLU_SYS);
+  CHECK_STR_EQ(e.text, "it cannot be read");
+  readable = UINT64_MAX;
+  REQUIRE(j = opened(1));
+  CHECK_INT_EQ(clu_journal_count(j).torn, 0);
+  for (uint32_t i = 0; i < 30; i++) CHECK(has(j, i, 100000) == 1);
+  CHECK(!clu_journal_is_unread(j));
+  readable = 1500000; /* from now on: who goes through it is told that this was not all */
+  while (clu_journal_next(j, &at, &r)) CHECK(at < readable);
+  CHECK(clu_journal_is_unread(j));
+  clu_journal_unref(j);
+  readable = UINT64_MAX;
   end();
 }
 

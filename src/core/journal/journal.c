@@ -123,7 +123,7 @@ static int read_head(clu_journal *j, const clu_journal_options *o, uint64_t *siz
   return make_head(j, o, e);
 }
 
-/* Reads all records. */
+/* Reads all records. What cannot be read is no damage: it may be whole, and is not to be cut off. */
 static int scan(clu_journal *j, uint64_t size) {
   uint64_t at = CLU_JOURNAL_HEAD;
   clu_record r;
@@ -134,7 +134,9 @@ static int scan(clu_journal *j, uint64_t size) {
       if (rc == CLU_OK) rc = put_into_index(j, at, &r);
       at += clu_record_length(r.size);
     } else {
-      uint64_t next = clu_journal_reader_search(&j->reader, at + 8);
+      uint64_t next = size;
+      if (!j->reader.has_failed) next = clu_journal_reader_search(&j->reader, at + 8);
+      if (j->reader.has_failed) return CLU_SYS;
       if (next >= size) break;
       j->counts.damaged++;
       j->counts.lost += next - at;
@@ -153,6 +155,7 @@ static int open_file(clu_journal *j, const char *path, const clu_journal_options
   if (rc != CLU_OK || (rc = read_head(j, o, &size, e)) != CLU_OK) return rc;
   rc = clu_journal_reader_init(&j->reader, j->fd, j->head.salt, size);
   if (rc == CLU_OK) rc = scan(j, size);
+  if (rc == CLU_SYS) return clu_fail(e, rc, 0, "it cannot be read");
   if (rc != CLU_OK) return clu_fail(e, rc, 0, "not enough memory");
   if (!o->may_write) return CLU_OK;
   if (j->counts.torn > 0 && (rc = clu_os_file_cut(j->fd, j->written)) != CLU_OK)
@@ -381,6 +384,8 @@ int64_t clu_journal_tick(clu_journal *j, uint64_t now) {
 }
 
 /* ---- reading ---- */
+
+int clu_journal_is_unread(const clu_journal *j) { return j->reader.has_failed; }
 
 uint64_t clu_journal_find(clu_journal *j, const unsigned char key[CLU_HASH], int *is_error) {
   uint64_t at;

@@ -9,7 +9,7 @@
  *
  * Reading. When it is opened, every record is read and checked. Where one is damaged the next whole
  * one is searched for; what is behind the last whole one is cut off, since it was being written
- * when its writer ended. Both are counted.
+ * when its writer ended. Both are counted. Where the system cannot read the file it is not opened.
  *
  * One writer at a time: whoever opens a journal to write has seen to it that nobody else does
  * (R/journal-lock.R). Functions are for one thread; all block for the disk, but none waits for
@@ -84,6 +84,9 @@ uint64_t clu_journal_find(clu_journal *j, const unsigned char key[CLU_HASH], int
 int clu_journal_get(clu_journal *j, uint64_t at, clu_record *r);
 /* Its payload, `r->size` bytes. What is read in the order of the file is read in large pieces. */
 int clu_journal_payload(clu_journal *j, uint64_t at, const clu_record *r, void *to);
+/* Tells whether bytes of the file could not be read since it was opened: what was asked for then may
+ * be there all the same. */
+int clu_journal_is_unread(const clu_journal *j);
 /* All that can be read, in order: `*at` is 0 before the first, and then where the record is. 1, or
  * 0: there is none behind it. */
 int clu_journal_next(clu_journal *j, uint64_t *at, clu_record *r);

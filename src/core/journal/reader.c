@@ -25,6 +25,12 @@ void clu_journal_reader_cut(clu_journal_reader *x, uint64_t size) {
   if (size < x->at + x->n) x->n = size > x->at ? (size_t)(size - x->at) : 0;
 }
 
+static int read_file(clu_journal_reader *x, uint64_t at, void *to, size_t n) {
+  int rc = clu_os_file_read(x->fd, at, to, n);
+  if (rc != CLU_OK) x->has_failed = 1;
+  return rc;
+}
+
 /* Has the piece begin at `at`, and returns how many bytes of it are there; 0: it cannot be read. */
 static size_t load(clu_journal_reader *x, uint64_t at) {
   size_t n;
@@ -32,7 +38,7 @@ static size_t load(clu_journal_reader *x, uint64_t at) {
   if (at >= x->size) return 0;
   n = x->size - at < x->cap ? (size_t)(x->size - at) : x->cap;
   x->n = 0;
-  if (clu_os_file_read(x->fd, at, x->piece, n) != CLU_OK) return 0;
+  if (read_file(x, at, x->piece, n) != CLU_OK) return 0;
   x->at = at;
   x->n = n;
   return n;
@@ -41,7 +47,7 @@ static size_t load(clu_journal_reader *x, uint64_t at) {
 int clu_journal_reader_bytes(clu_journal_reader *x, uint64_t at, void *to, size_t n) {
   unsigned char *p = to;
   if (at > x->size || n > x->size - at) return CLU_EOF;
-  if (n >= x->cap) return clu_os_file_read(x->fd, at, to, n);
+  if (n >= x->cap) return read_file(x, at, to, n);
   while (n > 0) {
     size_t has = load(x, at);
     if (has == 0) return CLU_SYS;
@@ -81,7 +87,8 @@ int clu_journal_reader_is_whole(clu_journal_reader *x, uint64_t at, clu_record *
 
 uint64_t clu_journal_reader_search(clu_journal_reader *x, uint64_t at) {
   clu_record r;
-  for (at = (at + 7) & ~(uint64_t)7; at < x->size && x->size - at >= CLU_RECORD_HEAD; at += 8)
+  at = (at + 7) & ~(uint64_t)7;
+  for (; at < x->size && x->size - at >= CLU_RECORD_HEAD && !x->has_failed; at += 8)
     if (clu_journal_reader_is_whole(x, at, &r)) return at;
   return x->size;
 }

@@ -12,6 +12,7 @@ typedef struct clu_journal_reader {
   unsigned char *piece;
   uint64_t at; /* of the piece in the file */
   size_t n, cap;
+  int has_failed; /* bytes could not be read: nobody knows what is there */
 } clu_journal_reader;
 
 /* `fd` stays the caller's. CLU_OK or CLU_NOMEM. */
@@ -23,7 +24,8 @@ void clu_journal_reader_cut(clu_journal_reader *x, uint64_t size);
 int clu_journal_reader_bytes(clu_journal_reader *x, uint64_t at, void *to, size_t n);
 /* Tells whether a whole record is at `at`, and which. */
 int clu_journal_reader_is_whole(clu_journal_reader *x, uint64_t at, clu_record *r);
-/* The next whole record from `at` on, where none is: its place; `size`: there is none. */
+/* The next whole record from `at` on, where none is: its place; `size`: there is none, or the file
+ * cannot be read. */
 uint64_t clu_journal_reader_search(clu_journal_reader *x, uint64_t at);
 
 #endif
