@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -54,8 +55,19 @@ int clu_os_file_read(clu_fd fd, uint64_t at, void *p, size_t n) {
   return CLU_OK;
 }
 
+/* How many of these bytes are within the length that a file may have (ulimit -f). One more, and
+ * SIGXFSZ ends the process. */
+static size_t within_limit(uint64_t at, size_t n) {
+  struct rlimit r;
+  if (getrlimit(RLIMIT_FSIZE, &r) != 0 || r.rlim_cur == RLIM_INFINITY) return n;
+  if (at >= r.rlim_cur) return 0;
+  return n < r.rlim_cur - at ? n : (size_t)(r.rlim_cur - at);
+}
+
 int clu_os_file_write(clu_fd fd, uint64_t at, const void *p, size_t n, clu_err *e) {
   const unsigned char *from = p;
+  size_t rest = n - within_limit(at, n);
+  n -= rest;
   while (n > 0) {
     ssize_t k = pwrite((int)fd, from, n < MOST_AT_ONCE ? n : MOST_AT_ONCE, (off_t)at);
     if (k < 0 && errno == EINTR) continue;
@@ -64,7 +76,9 @@ int clu_os_file_write(clu_fd fd, uint64_t at, const void *p, size_t n, clu_err *
     at += (uint64_t)k;
     n -= (size_t)k;
   }
-  return CLU_OK;
+  if (rest == 0) return CLU_OK;
+  errno = EFBIG;
+  return failed(e, "it cannot be written to");
 }
 
 int clu_os_file_cut(clu_fd fd, uint64_t size) {

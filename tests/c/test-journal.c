@@ -3,6 +3,10 @@
 // threads
 #include "test.h"
 
+#ifndef TEST_NO_FORK
+#include <sys/resource.h>
+#endif
+
 #include "core/base/os-folders.h"
 #include "core/journal/index.h"
 #include "core/journal/journal.h"
@@ -351,6 +355,30 @@ TEST(records_wait_for_20_ms_at_the_most_and_the_disk_is_asked_by_a_thread) {
 }
 
 #ifndef TEST_NO_FORK
+TEST(a_limit_of_files_is_a_full_disk_and_no_signal) { /* SIGXFSZ */
+  clu_journal *j;
+  struct rlimit before, few;
+  uint32_t taken = 0, there = 0;
+  begin();
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  few = before;
+  few.rlim_cur = 4096;
+  REQUIRE(j = opened(1));
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &few) == 0);
+  for (uint32_t i = 0; i < 100; i++) taken += add(j, i, 100) == CLU_OK;
+  CHECK_INT_EQ(taken, 100); /* all are in memory */
+  CHECK_INT_EQ(clu_journal_flush(j), CLU_SYS);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK_INT_EQ(clu_journal_error(j)->sys, EFBIG);
+  clu_journal_unref(j);
+  REQUIRE(j = opened(0));
+  CHECK_INT_EQ(clu_journal_count(j).torn, 0);
+  for (uint32_t i = 0; i < 100; i++) there += has(j, i, 100) == 1;
+  CHECK_INT_EQ(there, (4096 - CLU_JOURNAL_HEAD - clu_record_length(8)) / clu_record_length(100));
+  clu_journal_unref(j);
+  end();
+}
+
 TEST(a_forked_child_forgets_it) {
   clu_journal_options o = {.may_write = 1, .sync_ns = 1000000};
   clu_journal *j = NULL;
