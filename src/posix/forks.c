@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -231,9 +232,15 @@ static int write_all(int fd, range r) {
   return 1;
 }
 
+static int file_may_have(size_t n) {
+  struct rlimit r;
+  return getrlimit(RLIMIT_FSIZE, &r) != 0 || r.rlim_cur == RLIM_INFINITY || n <= r.rlim_cur;
+}
+
 static int move(int fd, const range *list, int n, int protection, size_t *done) {
   for (int i = 0; i < n; i++) {
     range r = list[i];
+    if (!file_may_have(*done + (r.to - r.from))) return 0; /* else SIGXFSZ ends the process */
     if (!write_all(fd, r) || mmap((void *)r.from, r.to - r.from, protection,
                                   MAP_PRIVATE | MAP_FIXED, fd, (off_t)*done) == MAP_FAILED)
       return 0;

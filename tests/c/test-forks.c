@@ -86,6 +86,21 @@ TEST(on_linux_it_is_moved_once) {
   munmap(p, SIZE);
 }
 
+static int is_moved_within_limit(unsigned char *p) {
+  const struct rlimit few = {SIZE / 2, RLIM_INFINITY};
+  unsigned char *more = new_pages();
+  fill(more);
+  return setrlimit(RLIMIT_FSIZE, &few) == 0 && clu_os_expect_forks() <= SIZE / 2 && is_filled(p) &&
+         is_filled(more);
+}
+
+TEST(a_limit_of_files_is_no_signal) { /* SIGXFSZ */
+  unsigned char *p = new_pages();
+  fill(p);
+  CHECK_INT_EQ(in_child(is_moved_within_limit, p), 0);
+  munmap(p, SIZE);
+}
+
 TEST(memory_that_is_hardly_used_is_left_alone) {
   unsigned char *p = new_pages();
   clu_os_expect_forks();
