@@ -7,6 +7,7 @@
 #include "core/base/os-machine.h"
 #include "core/base/os.h"
 #include "core/base/os-folders.h"
+#include "core/base/process.h"
 
 /* A child that does what it is told by a pipe, a byte each. */
 typedef struct child {
@@ -113,6 +114,23 @@ TEST(a_process_is_in_memory_and_does_something) {
   CHECK_INT_EQ(clu_os_process_anonymous(0x7fffffff), -1);
   CHECK_INT_EQ(state, 'R');
   CHECK_INT_EQ(clu_os_process_state(0x7fffffff), 0);
+}
+
+TEST(a_process_that_nobody_has_reaped_is_gone) {
+  clu_pid pid;
+  clu_exit how;
+  clu_err e;
+  CHECK(!clu_process_is_gone(clu_os_getpid()));
+  CHECK(clu_process_is_gone(0x7fffffff));
+  if (!(clu_os_can() & CLU_CAN_PROC)) return;
+  REQUIRE(clu_os_fork(&pid, &e) == CLU_OK);
+  if (pid == 0)
+    for (;;) pause();
+  CHECK(!clu_process_is_gone(pid));
+  CHECK_INT_EQ(clu_os_kill(pid, CLU_SIG_KILL, 0), 0);
+  CHECK_SOON(clu_process_is_gone(pid), 10000);
+  CHECK_SOON(clu_os_reap(pid, 0, &how) == CLU_OK, 10000);
+  CHECK(clu_process_is_gone(pid));
 }
 
 TEST(a_count_is_found_by_its_name) {
