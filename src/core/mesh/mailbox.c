@@ -120,6 +120,11 @@ static int begin_message(clu_mesh *m, int from, const unsigned char *rec, size_t
   return rc;
 }
 
+static void forget_partial(peer *p) {
+  clu_message_free(p->partial);
+  p->partial = NULL;
+}
+
 /* Room for `need` bytes of the body. What a message says that it will have is not believed: twice
  * of what has come, at most. */
 static int has_room(peer *p, size_t need) {
@@ -144,7 +149,10 @@ static int take_record(clu_mesh *m, int from, const unsigned char *rec, size_t n
   if (!h.is_first == !p->partial) return CLU_PROTO;
   if (h.is_first && (rc = begin_message(m, from, rec, n, &used)) != CLU_OK) return rc;
   if (n - used > p->partial->n - p->got) return CLU_PROTO;
-  if (n > used && !has_room(p, p->got + n - used)) return CLU_NOMEM;
+  if (n > used && !has_room(p, p->got + n - used)) {
+    if (h.is_first) forget_partial(p); /* its first record is to be taken once more */
+    return CLU_NOMEM;
+  }
   if (n > used) memcpy(p->partial->body + p->got, rec + used, n - used);
   p->got += n - used;
   if (p->got == p->partial->n) {
