@@ -302,6 +302,39 @@ TEST(a_table_grows_beyond_what_is_mapped) {
   clu_state_free(s);
 }
 
+TEST(the_last_bytes_of_a_full_table_can_be_read) {
+  clu_state *s = make(CLU_STATE_TABLE);
+  clu_row r;
+  atomic_store(&s->head->data, DATA_MOST - 16);
+  CHECK_INT_EQ(append(s, "0123456789abcdef"), 1);
+  CHECK_INT_EQ(append(s, "x"), -1);
+  CHECK_INT_EQ(clu_table_pop(s, &r), CLU_OK);
+  CHECK(r.n[0] == 16 && memcmp(r.bytes[0], "0123456789abcdef", 16) == 0);
+  clu_state_free(s);
+}
+
+static void sets(clu_state *s) {
+  for (uint64_t id = 1; id <= ROUNDS / 4; id++) {
+    while (clu_table_count(s) < id) clu_os_yield();
+    while (clu_table_set(s, id, "value", 5) == CLU_TIMEOUT) continue;
+  }
+}
+
+TEST(a_row_that_is_done_has_its_value) {
+  clu_state *s = make(CLU_STATE_TABLE);
+  pid_t p = child(sets, s);
+  int without = 0;
+  for (int id = 1; id <= ROUNDS / 4; id++) {
+    clu_row r;
+    while (append(s, "x") < 0) continue;
+    while (clu_table_row(s, (uint64_t)id, &r) != CLU_OK || r.state != CLU_ROW_DONE) continue;
+    without += r.bytes[1] == NULL;
+  }
+  CHECK_INT_EQ(without, 0);
+  CHECK(ended_well(p));
+  clu_state_free(s);
+}
+
 static void pops(clu_state *s) {
   clu_row r;
   int rc;

@@ -58,18 +58,19 @@ static int get(clu_state *s, uint64_t place, const unsigned char **bytes, size_t
   *n = (size_t)(place & PLACE_MOST);
   if (place == 0) return CLU_OK;
   if (at + *n > atomic_load(&s->head->data)) return CLU_PROTO;
-  if (reach(s, &s->data, at + *n + 1) != CLU_OK) return CLU_NOMEM;
+  if (reach(s, &s->data, at + *n) != CLU_OK) return CLU_NOMEM;
   *bytes = s->data.p + at;
   return CLU_OK;
 }
 
-/* The second place may move the window: the first is looked up again. */
+/* The state is read before the places, which are there before it says so. The second place may move
+ * the window: the first is looked up again. */
 static int fill(clu_state *s, const table_row *r, uint64_t id, clu_row *out) {
+  int rc, state = (int)atomic_load(&r->state);
   uint64_t place[2] = {atomic_load(&r->place[0]), atomic_load(&r->place[1])};
-  int rc;
   out->id = id;
+  out->state = state;
   out->changed = atomic_load(&r->changed);
-  out->state = (int)atomic_load(&r->state);
   out->taker = (clu_pid)atomic_load(&r->taker);
   rc = get(s, place[0], &out->bytes[0], &out->n[0]);
   if (rc == CLU_OK) rc = get(s, place[1], &out->bytes[1], &out->n[1]);
