@@ -34,16 +34,18 @@ start_by <- function(by, entry, argv, env, log) {
   throw("start", sprintf("'%s' %s%s", paste(by, collapse = " "), how, last_lines(log)))
 }
 
-# Starts another runner in place of one that has died.
+# Starts another runner in place of one that has died. Another session may have done so meanwhile:
+# its runner keeps the entry.
 resume_entry <- function(entry) {
+  lock <- entry_file(entry, "owner")
+  owner <- if (file.exists(lock)) owner_of(lock)
+  if (is_owned(entry)) return(invisible())
   if (!file.exists(entry_file(entry, "work"))) {
     throw("jobs", "what this map needs is gone: call the map again, with its journal")
   }
   remove_temporary(entry)
   unlink(entry_file(entry, c("cancel", "progress")))
   Sys.setFileTime(entry_file(entry, "work"), Sys.time())
-  lock <- entry_file(entry, "owner")
-  owner <- if (file.exists(lock)) owner_of(lock)
   if (!is.null(owner)) remove_lock(lock, owner)
   start_runner(entry, job_of_entry(entry)$by)
 }

@@ -211,6 +211,20 @@ test_that("a runner that is killed is told of, and another one goes on", {
   expect_identical(values, suppressWarnings(cluster_map(cl, 1:60, f, .seed = 3)))
 })
 
+test_that("a map that another session has resumed meanwhile keeps its runner", {
+  linux_only()
+  entry <- tempfile()
+  dir.create(entry)
+  on.exit(unlink(entry, recursive = TRUE))
+  owner <- paste(clutch:::this_owner(), collapse = " ")
+  writeLines(owner, file.path(entry, "owner"))
+  file.create(file.path(entry, c("work", "cancel")))
+  saveRDS(list(by = "false"), file.path(entry, "job.rds"))
+  clutch:::resume_entry(entry)
+  expect_identical(readLines(file.path(entry, "owner")), owner)
+  expect_true(file.exists(file.path(entry, "cancel")))
+})
+
 test_that("errors of elements come when it is collected", {
   linux_only()
   outside_checks_only()
