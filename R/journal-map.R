@@ -93,13 +93,23 @@ stream_of_key <- function(first, key) {
   .Call(ffi_stream_jump, first, steps)
 }
 
-# The path that all sessions have for it.
+# The path that all sessions have for it: a link leads to the same file, also to one that is not
+# there yet.
 journal_path <- function(path) {
-  if (file.exists(path)) path <- normalizePath(path) # a link leads to the same file
+  path <- if (file.exists(path)) normalizePath(path) else end_of_links(path)
   folder <- normalizePath(dirname(path), mustWork = FALSE)
   if (!dir.exists(folder)) throw("argument", sprintf("`.journal`: there is no folder '%s'", folder))
   if (dir.exists(path)) throw("argument", sprintf("`.journal`: '%s' is a folder", path))
   file.path(folder, basename(path))
+}
+
+end_of_links <- function(path) {
+  for (k in 1:40) { # as many as the system follows
+    to <- Sys.readlink(path)
+    if (to %in% c("", NA)) break
+    path <- if (startsWith(to, "/")) to else file.path(dirname(path), to)
+  }
+  path
 }
 
 # A handle. One that this session has open already is shared.

@@ -419,6 +419,19 @@ test_that("a link leads to the same journal, and one that is removed in use is m
                class = "clutch_journal")
 })
 
+test_that("a link leads to the same journal when that is not there yet", {
+  path <- new_journal()
+  link <- file.path(dirname(path), "link.journal")
+  other <- file.path(dirname(path), "other.journal")
+  on.exit(unlink(c(link, other)), add = TRUE)
+  file.symlink(path, link)
+  file.symlink("link.journal", other)
+  before <- clutch:::journal_path(other)
+  file.create(path)
+  expect_identical(clutch:::journal_path(other), before)
+  expect_identical(before, normalizePath(path))
+})
+
 test_that("a lock is touched as long as its owner is there, and not taken from another", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE)
