@@ -124,8 +124,9 @@ open_journal <- function(path, sync) {
   ok <- FALSE
   on.exit(if (!ok) unlink(lock))
   ptr <- .Call(ffi_journal_open, path, sync, lock, NULL)
+  on.exit(if (!ok) .Call(ffi_handle_end, ptr)) # which removes the lock, too
+  tell_damage(path, .Call(ffi_journal_counts, ptr)) # an error where warnings are
   ok <- TRUE
-  tell_damage(path, .Call(ffi_journal_counts, ptr))
   ptr
 }
 

@@ -432,6 +432,21 @@ test_that("a link leads to the same journal when that is not there yet", {
   expect_identical(before, normalizePath(path))
 })
 
+test_that("a journal that is not opened after a warning has no lock", {
+  path <- new_journal()
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  cluster_map(cl, 1:20, identity, .journal = path)
+  bytes <- readBin(path, "raw", 1e6)
+  bytes[[length(bytes) - 200L]] <- xor(bytes[[length(bytes) - 200L]], as.raw(1))
+  writeBin(bytes, path)
+  old <- options(warn = 2)
+  on.exit(options(old), add = TRUE)
+  expect_error(clutch:::open_journal(clutch:::journal_path(path), Inf), "damaged")
+  expect_false(file.exists(paste0(path, ".lock")))
+  expect_null(.Call(clutch:::ffi_journal_shared, clutch:::journal_path(path)))
+})
+
 test_that("a lock is touched as long as its owner is there, and not taken from another", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE)
