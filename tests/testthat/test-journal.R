@@ -447,6 +447,19 @@ test_that("a journal that is not opened after a warning has no lock", {
   expect_null(.Call(clutch:::ffi_journal_shared, clutch:::journal_path(path)))
 })
 
+test_that("a lock that cannot be written is not left behind", {
+  lock <- tempfile()
+  file <- tempfile(fileext = ".R") # Rscript writes what follows -e to a file
+  on.exit(unlink(file))
+  code <- ".Call(clutch:::ffi_file_new, '%s', 'text')"
+  writeLines(sprintf("cat(tryCatch(%s, error = conditionMessage))", sprintf(code, lock)), file)
+  out <- system(sprintf("ulimit -f 0; R_LIBS=%s %s --vanilla %s 2>&1",
+                        shQuote(paste(.libPaths(), collapse = ":")),
+                        shQuote(file.path(R.home("bin"), "Rscript")), shQuote(file)), intern = TRUE)
+  expect_match(out, "cannot be written", all = FALSE)
+  expect_false(file.exists(lock))
+})
+
 test_that("a lock is touched as long as its owner is there, and not taken from another", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE)

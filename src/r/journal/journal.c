@@ -465,6 +465,7 @@ SEXP ffi_file_new(SEXP path, SEXP text) {
   if (rc == CLU_OK) {
     rc = clu_os_file_write(fd, 0, p, strlen(p), &e);
     clu_os_file_close(fd);
+    if (rc != CLU_OK) clu_os_file_remove(file); /* it is this call's */
   }
   if (rc != CLU_OK) clu_raise("journal", "%s: %s", file, e.text);
   return Rf_ScalarLogical(1);
