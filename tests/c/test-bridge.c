@@ -377,6 +377,30 @@ TEST(a_message_whose_segments_cannot_be_made_waits) {
   end();
 }
 
+/* Its message cannot be read, and who has sent it is there: nobody waits for it in vain. */
+TEST(a_bridge_without_descriptors_ends_the_run) {
+  const unsigned need = CLU_CAN_MEMFD | CLU_CAN_PROC;
+  clu_blob *b = text("with a segment", 14);
+  clu_sending way = {0};
+  struct rlimit before, none;
+  clu_segment *s;
+  if ((clu_os_can() & need) != need) SKIP("there are no segments here");
+  begin();
+  REQUIRE((s = clu_segment_new()) != NULL);
+  REQUIRE(clu_segment_append(s, "bytes", 5) == CLU_OK && clu_segment_seal(s) == CLU_OK);
+  REQUIRE(clu_blob_attach(b, s) == 0);
+  CHECK_INT_EQ(clu_mesh_send(f.rank[0], 2, "", b, &way), CLU_OK);
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  none = before;
+  none.rlim_cur = 0;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  clu_bridge_turn(f.bridge[0], 0);
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK_INT_EQ(clu_mesh_verdict(f.rank[1], NULL), CLU_CANCELLED);
+  clu_blob_unref(b);
+  end();
+}
+
 TEST(the_end_and_a_lost_host_end_all_waiting) {
   begin();
   settle();

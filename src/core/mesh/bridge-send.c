@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/base/grow.h"
-#include "core/base/os-machine.h"
+#include "core/base/process.h"
 #include "core/mesh/bridge-layout.h"
 
 /* ---- saying ---- */
@@ -58,7 +58,7 @@ void bridge_take_messages(clu_bridge *b) {
     clu_mesh_info(b->all, x->from, &is);
     if (!x->lost)
       say_message(b, x);
-    else if (clu_os_process_state(is.pid) != 0)
+    else if (!clu_process_is_gone(is.pid))
       bridge_fail(b);
     clu_message_free(x);
   }
