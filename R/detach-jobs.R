@@ -117,13 +117,21 @@ cluster_jobs <- function(stop = FALSE) {
   check_flag(stop, "`stop`")
   entries <- all_entries()
   if (stop) {
-    for (entry in entries) stop_and_forget(entry)
-    stop_kept_servers()
+    stop_all_entries(entries)
     entries <- all_entries()
   }
   rows <- Filter(Negate(is.null), lapply(entries, row_of_entry))
   out <- if (length(rows)) do.call(rbind, rows) else row_of_job(NULL)[0L, ]
   structure(out, class = c("clutch_jobs", "data.frame"), kept = kept_servers())
+}
+
+# One that cannot be stopped, as its host gives no answer, is an error when all others have been.
+stop_all_entries <- function(entries) {
+  failed <- NULL
+  note <- function(e) if (is.null(failed)) failed <<- e
+  for (entry in entries) tryCatch(stop_and_forget(entry), error = note)
+  stop_kept_servers()
+  if (!is.null(failed)) stop(failed)
 }
 
 stop_and_forget <- function(entry) {

@@ -225,6 +225,21 @@ test_that("a map that another session has resumed meanwhile keeps its runner", {
   expect_true(file.exists(file.path(entry, "cancel")))
 })
 
+test_that("a host that gives no answer does not keep other maps from being stopped", {
+  linux_only()
+  folder <- new_jobs_folder()
+  on.exit(Sys.unsetenv("CLUTCH_JOBS_FOLDER"))
+  on.exit(unlink(folder, recursive = TRUE), add = TRUE)
+  there <- list(on = hosts("nowhere.invalid", ssh = "false"), id = "x")
+  far <- clutch:::new_entry(list(name = "far", there = there))
+  near <- file.path(folder, "99999999") # entries are sorted by their names
+  dir.create(near)
+  saveRDS(list(name = "near", n = 1), file.path(near, "job.rds"))
+  expect_error(cluster_jobs(stop = TRUE), "nowhere", class = "clutch_host")
+  expect_false(dir.exists(near))
+  expect_true(dir.exists(far))
+})
+
 test_that("errors of elements come when it is collected", {
   linux_only()
   outside_checks_only()
