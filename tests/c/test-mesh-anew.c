@@ -1,5 +1,6 @@
-/* The ring of a pair begins anew while its reader looks at it. Both are in this process, each with a
- * view of its own. The reader is interrupted where it reads the place that the ring was left at. */
+/* The ring of a pair begins anew while its reader looks at it. Both are in this process, each with
+ * a view of its own. The reader is interrupted where it reads the place that the ring was left at.
+ */
 #include "test.h"
 
 #include <signal.h>
@@ -25,8 +26,8 @@ static void put(size_t n) {
   mesh_publish(writer, out, 1, tail, 0);
 }
 
-/* The writer has said in begin_anew() that the rest is skipped. It moves the head, and writes beyond
- * the place that was left. */
+/* The writer has said in begin_anew() that the rest is skipped. It moves the head, and writes
+ * beyond the place that was left. */
 static void goes_on(int sig) {
   uint64_t pos = left_at, next = atomic_load(&out->tail);
   (void)sig;

@@ -123,7 +123,7 @@ static int read_head(clu_journal *j, const clu_journal_options *o, uint64_t *siz
   return make_head(j, o, e);
 }
 
-/* Reads all records. What cannot be read is no damage: it may be whole, and is not to be cut off. */
+/* Reads all records. What the system cannot read may be whole, and is not to be cut off. */
 static int scan(clu_journal *j, uint64_t size) {
   uint64_t at = CLU_JOURNAL_HEAD;
   clu_record r;

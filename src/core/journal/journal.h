@@ -84,8 +84,8 @@ uint64_t clu_journal_find(clu_journal *j, const unsigned char key[CLU_HASH], int
 int clu_journal_get(clu_journal *j, uint64_t at, clu_record *r);
 /* Its payload, `r->size` bytes. What is read in the order of the file is read in large pieces. */
 int clu_journal_payload(clu_journal *j, uint64_t at, const clu_record *r, void *to);
-/* Tells whether bytes of the file could not be read since it was opened: what was asked for then may
- * be there all the same. */
+/* Tells whether bytes of the file could not be read since it was opened: what was asked for then
+ * may be there all the same. */
 int clu_journal_is_unread(const clu_journal *j);
 /* All that can be read, in order: `*at` is 0 before the first, and then where the record is. 1, or
  * 0: there is none behind it. */
