@@ -238,6 +238,7 @@ SEXP ffi_journal_rows(SEXP x) {
     for (int k = 0; k < 9; k++) REAL(numbers[k])[n] = values[k];
     n++;
   }
+  if (clu_journal_is_unread(j)) clu_raise("journal", "the journal cannot be read");
   for (int k = 0; k < 11; k++) SET_VECTOR_ELT(out, k, Rf_xlengthgets(VECTOR_ELT(out, k), n));
   UNPROTECT(1);
   return out;
