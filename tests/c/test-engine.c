@@ -158,6 +158,36 @@ TEST(a_job_that_is_released_while_its_elements_are_made_stays_until_then) {
   down();
 }
 
+/* ---- tasks that need the values of others ---- */
+
+#define CHAIN 40000
+
+/* A task without an element that needs the value of another one (may be NULL), begun. */
+static clu_task_job *needing(clu_task_job *from) {
+  clu_task_spec spec = {.n = 1, .bare = 1};
+  clu_task_job *j = clu_task_job_new(x.t, &spec, clu_blob_new(8), NULL);
+  REQUIRE(j);
+  if (from) REQUIRE(clu_task_job_await_value(j, from) == CLU_OK);
+  REQUIRE(clu_task_job_begin(x.t, j) == CLU_OK);
+  return j;
+}
+
+TEST(a_chain_of_tasks_that_ends_with_its_first_may_be_long) {
+  static clu_task_job *j[CHAIN];
+  uint64_t failed = 0;
+  int mine;
+  up_of(0, 1, all_well);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  for (int k = 0; k < CHAIN; k++) j[k] = needing(k ? j[k - 1] : NULL);
+  clu_task_job_fail_pending(j[0], -1);
+  for (int k = 0; k < CHAIN; k++) failed += clu_task_job_counts(j[k]).failures;
+  CHECK_INT_EQ(failed, CHAIN);
+  CHECK_INT_EQ(clu_engine_open(x.t), 0);
+  for (int k = 0; k < CHAIN; k++) clu_task_job_release(j[k]);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
 /* ---- while the owner is elsewhere ---- */
 
 #define SUBMITTED 300

@@ -178,10 +178,11 @@ struct clu_engine_jobs {
   /* Jobs of one task without an element that are under way: for these the caller is not needed
    * until their result is asked for. `nrestartable` of them have retries. */
   int nbare, nrestartable;
-  int nheld;        /* of these, those that wait for the values of others */
-  size_t unheard;   /* conditions that handlers could get now */
-  uint64_t numbers; /* of jobs so far */
-  uint64_t names;   /* these begin behind this one */
+  int nheld;         /* of these, those that wait for the values of others */
+  int takes_endings; /* clu_engine_take_endings() is at work */
+  size_t unheard;    /* conditions that handlers could get now */
+  uint64_t numbers;  /* of jobs so far */
+  uint64_t names;    /* these begin behind this one */
 };
 
 /* queued.c */

@@ -117,8 +117,13 @@ int clu_task_job_name(clu_task_job *j, const char *label) {
   return CLU_OK;
 }
 
+/* A task that has failed ends those that need its value, and so do these in turn. That is no
+ * recursion, which would need a stack as deep as the chain of such tasks is long: what they add is
+ * taken by who is at it already. */
 void clu_engine_take_endings(clu_engine *t) {
   clu_ended x;
+  if (t->jobs.takes_endings) return;
+  t->jobs.takes_endings = 1;
   while (clu_sched_ended(t->sched, &x)) {
     uint64_t now = clu_os_now();
     clu_task_record r = {.began = now, .received = now};
@@ -130,6 +135,7 @@ void clu_engine_take_endings(clu_engine *t) {
     clu_engine_remember(t, x.user, &x, &r);
     clu_task_job_tell(x.user);
   }
+  t->jobs.takes_endings = 0;
 }
 
 int clu_task_job_is_incomplete(const clu_task_job *j) {
