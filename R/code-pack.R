@@ -251,10 +251,22 @@ fill_frame <- function(env, contents) {
   if (contents$is_locked) lockEnvironment(env)
 }
 
-# A value that has come to the session. What cannot be made again here is an error in its place.
+# A value that has come to the session. What cannot be made again here is an error in its place, and
+# there is a warning.
 unpack_result <- function(packed) {
-  tryCatch(unpack(packed), error = function(e) {
-    warning(warningCondition(paste("of a result", conditionMessage(e)), class = "clutch_pointer"))
-    e
-  })
+  x <- unpack_or_why(packed)
+  if (!inherits(x, "clutch_not_made")) return(x)
+  warn_not_made(x)
+  x[[1L]]
+}
+
+# Does the same without the warning: list(error), of class "clutch_not_made". src/r/tasks/values.c
+# keeps the error before it warns, as a handler of the warning may jump.
+unpack_or_why <- function(packed) {
+  tryCatch(unpack(packed), error = function(e) structure(list(e), class = "clutch_not_made"))
+}
+
+warn_not_made <- function(x) {
+  text <- paste("of a result", conditionMessage(x[[1L]]))
+  warning(warningCondition(text, class = "clutch_pointer"))
 }

@@ -46,15 +46,26 @@ end_record <- function(record) {
 # The task has failed, or was cancelled, or has said something: the value says what came of it.
 outcome_of <- function(x) {
   answer <- .Call(ffi_job_values, x$job)
+  has_value <- .Call(ffi_job_ready, x$job) > 0
   failures <- .Call(ffi_job_failures, x$job, 0)
   value <- answer$values[[1L]]
   x$log <- answer$logs[[1L]]
   work <- if (length(failures$element)) work_of(x$job)
   .Call(ffi_job_end, x$job, 0)
   if (isTRUE(x$cancelled)) return(list(error = cancelled_error(x)))
-  if (!length(failures$element)) return(list(value = value))
+  if (!length(failures$element)) {
+    return(if (has_value) list(value = value) else list(error = value_lost_error(x)))
+  }
   if (is.na(failures$cause)) return(list(error = error_of_needed(x$after)))
   list(error = task_error(x$scheduler, failures, 1L, value, label_of(x), work))
+}
+
+# Its value was read once, and somebody has jumped out of that: with an interrupt, or in a handler
+# of what an object signals that is made again here.
+value_lost_error <- function(x) {
+  text <- "the value of %s is lost: an interrupt or a handler ended its reading"
+  errorCondition(sprintf(text, label_of(x)), call = NULL,
+                 class = c("clutch_task_error", "clutch_error"))
 }
 
 # The error of the first of these tasks that has failed.

@@ -204,6 +204,21 @@ test_that("register_travel() says how a class travels, and forgets it", {
   expect_identical(refusal(cluster_map(cl, 1:2, function(i) p$data))$path, "p$ptr")
 })
 
+test_that("a value is not NULL where somebody has jumped out of its reading", {
+  cl <- a_cluster()
+  on.exit(register_travel("unknown", NULL))
+  made <- function() structure(list(ptr = .Call(clutch:::ffi_globals_new)), class = "unknown")
+  register_travel("unknown", function(x) 1, function(data) stop("no object"))
+  task <- cluster_submit(cl, made())
+  w <- tryCatch(collect(task), warning = identity)
+  expect_s3_class(w, "clutch_pointer")
+  expect_s3_class(collect(task), "clutch_pointer") # in its place
+  register_travel("unknown", function(x) 1, function(data) message("reading"))
+  task <- cluster_submit(cl, made())
+  expect_identical(tryCatch(collect(task), message = conditionMessage), "reading\n")
+  expect_error(collect(task), "is lost", class = "clutch_task_error")
+})
+
 test_that("all else of what travels with such an object is as it was", {
   cl <- a_cluster()
   register_travel("unknown", function(x) 1, function(data) {

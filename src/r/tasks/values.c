@@ -7,6 +7,7 @@
 #include "r/tasks/tasks.h"
 
 void clu_job_set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEXP v) {
+  int is_made;
   if (flags & CLU_RESULT_LOG) {
     if (VECTOR_ELT(prot, 3) == R_NilValue) {
       PROTECT(v);
@@ -16,9 +17,12 @@ void clu_job_set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags
     SET_VECTOR_ELT(VECTOR_ELT(prot, 3), (R_xlen_t)task, VECTOR_ELT(v, 1));
     v = VECTOR_ELT(v, 0);
   }
-  if (clu_is_packed(v)) v = clu_unpack("unpack_result", v);
-  SET_VECTOR_ELT(VECTOR_ELT(prot, 2), (R_xlen_t)task, v);
+  v = PROTECT(clu_is_packed(v) ? clu_unpack("unpack_or_why", v) : v);
+  is_made = !Rf_isObject(v) || !Rf_inherits(v, "clutch_not_made");
+  SET_VECTOR_ELT(VECTOR_ELT(prot, 2), (R_xlen_t)task, is_made ? v : VECTOR_ELT(v, 0));
   clu_task_job_has_value(j, task);
+  if (!is_made) clu_unpack("warn_not_made", v); /* may jump: the task has what comes in place */
+  UNPROTECT(1);
 }
 
 static SEXP value_of_record(uint32_t flags, const unsigned char *p, size_t n) {
