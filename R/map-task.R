@@ -101,12 +101,14 @@ step_for_task <- function(x, seconds) {
 # Works for tasks of other clusters whose values it needs in turn: a step of its own cluster does
 # nothing for those.
 step_for_others <- function(x) {
+  walk <- new.env(parent = emptyenv()) # a task is visited once, although several may need it
   left <- x$after
   stepped <- list(x$scheduler)
   while (length(left)) {
     other <- left[[1L]]
     left <- left[-1L]
-    if (!is.null(outcome(other))) next
+    if (identical(other$walk, walk) || !is.null(outcome(other))) next
+    other$walk <- walk
     if (isTRUE(other$is_across)) left <- c(left, other$after)
     if (any(vapply(stepped, identical, NA, other$scheduler))) next
     stepped <- c(stepped, list(other$scheduler))

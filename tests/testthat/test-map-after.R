@@ -130,6 +130,27 @@ test_that("the error of one is that of the other, and so is the end of it", {
   expect_error(collect(after), class = "clutch_task_died")
 })
 
+test_that("tasks of several clusters may be needed in many ways", {
+  cl <- make_cluster(1)
+  other <- make_cluster(1)
+  on.exit({
+    stop_cluster(cl)
+    stop_cluster(other)
+  })
+  path <- tempfile("go")
+  on.exit(unlink(path), add = TRUE)
+  a <- waits_for(other, path, 1)
+  b <- cluster_submit(cl, a + 0)
+  for (i in 1:40) { # by as many ways as the last value says
+    z <- cluster_submit(cl, a + b)
+    a <- b
+    b <- z
+  }
+  expect_false(resolved(z))
+  file.create(path)
+  expect_identical(collect(z, timeout = 60), 267914296)
+})
+
 test_that("the node of a task may die: the next one gets the values again", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
