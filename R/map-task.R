@@ -68,8 +68,34 @@ value_lost_error <- function(x) {
                  class = c("clutch_task_error", "clutch_error"))
 }
 
+# What has become of tasks that have failed is found out for the last ones first, of those that they
+# need in turn. So outcome() of one asks no further than those that it needs itself: a chain of
+# tasks may be longer than R's stack is deep.
+hear_of_failed <- function(tasks) {
+  walk <- new.env(parent = emptyenv())
+  left <- Filter(is_failed_unheard, tasks)
+  n <- length(left)
+  while (n > 0L) {
+    x <- left[[n]]
+    before <- if (!identical(x$walk, walk)) Filter(is_failed_unheard, x$after)
+    x$walk <- walk
+    if (length(before)) {
+      left[n + seq_along(before)] <- before
+      n <- n + length(before)
+    } else {
+      outcome(x)
+      n <- n - 1L
+    }
+  }
+}
+
+is_failed_unheard <- function(x) {
+  is.null(x$outcome) && .Call(ffi_job_state, x$job)$failures > 0
+}
+
 # The error of the first of these tasks that has failed.
 error_of_needed <- function(after) {
+  hear_of_failed(after)
   for (x in after) {
     end <- outcome(x)
     if (!is.null(end$error)) return(end$error)

@@ -130,6 +130,20 @@ test_that("the error of one is that of the other, and so is the end of it", {
   expect_error(collect(after), class = "clutch_task_died")
 })
 
+test_that("a chain that ends with its first may be longer than R's stack is deep", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  path <- tempfile("go")
+  on.exit(unlink(path), add = TRUE)
+  z <- cluster_submit(cl, {
+    while (!file.exists(path)) Sys.sleep(0.01)
+    stop("too bad")
+  })
+  for (i in 1:700) z <- cluster_submit(cl, z + 1)
+  file.create(path)
+  expect_error(collect(z), "too bad", class = "clutch_task_error")
+})
+
 test_that("tasks of several clusters may be needed in many ways", {
   cl <- make_cluster(1)
   other <- make_cluster(1)
