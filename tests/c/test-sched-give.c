@@ -195,6 +195,37 @@ TEST(each_task_of_a_map_can_ask_for_something_else) {
   clu_sched_free(s);
 }
 
+TEST(a_task_that_may_not_leave_yet_does_not_say_what_is_asked_for) {
+  clu_sched *s = cluster(4, 8, 1);
+  clu_need needs[2] = {{.cores = 1}, {.cores = 1}};
+  uint32_t need_of[2] = {0, 1};
+  clu_job_spec spec = {.n = 2, .needs = needs, .nneeds = 2, .need_of = need_of};
+  clu_job *j, *other;
+  int a = -1, b = -1;
+  needs[0].parts[0] = HALF;
+  j = clu_job_new(s, &spec);
+  REQUIRE(j);
+  memset(seqs, 0, sizeof seqs);
+  for (uint64_t k = 0; k < 2; k++) { /* nobody begins with them */
+    CHECK(next_is(s, 0, CLU_ACT_SEND) && act.first == k);
+    CHECK_INT_EQ(clu_sched_sent(s, &act, ++seqs[act.node], 8, 0), CLU_OK);
+    if (k == 0) a = act.node;
+    b = act.node;
+  }
+  clu_job_until(s, j, 1);
+  clu_sched_node_lost(s, a, 1, CLU_RETRY_COUNTED);
+  clu_sched_node_lost(s, b, 2, CLU_RETRY_COUNTED);
+  other = asking(s, 1, 0, CLU_WHOLE);
+  /* the unit is somebody else's before the first task can leave again */
+  clu_job_until(s, j, 0);
+  CHECK(sent(s, 0, other, 0) >= 0);
+  clu_job_until(s, j, 1);
+  CHECK(next_is(s, 0, CLU_ACT_NONE));
+  clu_job_until(s, j, UINT64_MAX);
+  CHECK(sent(s, 0, j, 1) >= 0);
+  clu_sched_free(s);
+}
+
 TEST(hosts_that_never_have_it_are_not_waited_for) {
   clu_host_has has[2] = {{.cores = 2}, {.cores = 2}};
   int host_of[2] = {0, 1};

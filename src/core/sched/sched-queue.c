@@ -177,8 +177,9 @@ int clu_pending_take(clu_pending *q, uint32_t most, int avoid, clu_taken *out) {
 uint64_t clu_pending_first(const clu_pending *q, int avoid) {
   size_t k = find_retry(q, avoid);
   if (k < clu_fifo_length(&q->retries)) return retry_at(q, k)->task;
-  if (q->nreturned) return q->returned[q->nreturned - 1].first;
-  return q->next < q->total ? q->next : UINT64_MAX;
+  if ((k = find_returned(q)) > 0) return q->returned[k - 1].first;
+  if (q->next < q->total) return q->next;
+  return q->nreturned ? q->returned[q->nreturned - 1].first : UINT64_MAX;
 }
 
 void clu_pending_clear(clu_pending *q) {

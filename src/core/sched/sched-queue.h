@@ -104,7 +104,7 @@ static inline int clu_pending_offers(const clu_pending *q) {
 /* Takes at most `most` of them: first a retry, then what was taken back, then what never left. 1,
  * or 0: none. */
 int clu_pending_take(clu_pending *q, uint32_t most, int avoid, clu_taken *out);
-/* The first that this would take; UINT64_MAX: none. */
+/* The first that this would take; one that waits, where none may leave yet; UINT64_MAX: none. */
 uint64_t clu_pending_first(const clu_pending *q, int avoid);
 /* Nothing waits any more. */
 void clu_pending_clear(clu_pending *q);
