@@ -428,3 +428,19 @@ TEST(nothing_is_urgent_when_the_task_with_the_time_limit_has_ended) {
   CHECK(!clu_sched_is_urgent(s));
   clu_sched_free(s);
 }
+
+TEST(a_job_for_which_there_is_no_memory_leaves_its_nodes_to_the_caller) {
+  clu_sched *s = clu_sched_new(1000);
+  unsigned char done[5] = {0, 1, 0, 1, 0};
+  clu_job_spec spec = {.n = 5, .done = done, .nonly = 2};
+  for (int known = 0; known < 2; known++) { /* whether another job has such nodes */
+    spec.only = calloc(2, 1);
+    REQUIRE(spec.only);
+    no_memory = 1;
+    CHECK(!clu_job_new(s, &spec));
+    no_memory = 0;
+    free(spec.only);
+    CHECK(job_for(s, 1, 2, 0));
+  }
+  clu_sched_free(s);
+}

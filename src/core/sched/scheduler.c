@@ -64,29 +64,32 @@ static void make_way(clu_sched *s, const clu_job *j) {
   }
 }
 
+/* Which of its tasks wait. CLU_OK or CLU_NOMEM. */
+static int fill_pending(clu_pending *q, const clu_job_spec *spec) {
+  if (spec->done) return clu_pending_init_without(q, spec->n, spec->done);
+  clu_pending_init(q, spec->n);
+  return CLU_OK;
+}
+
 clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec) {
   clu_job *j = calloc(1, sizeof *j);
+  int rc;
   if (!j) return NULL;
-  j->group = clu_sched_job_copy_needs(j, spec) == CLU_OK ? clu_sched_group(s, spec) : NULL;
+  rc = clu_sched_job_copy_needs(j, spec);
+  if (rc == CLU_OK) rc = fill_pending(&j->pending, spec);
+  /* the last that can fail: the group has the flags then */
+  j->group = rc == CLU_OK ? clu_sched_group(s, spec) : NULL;
   if (!j->group) {
-    free(j->needs);
-    free(j->need_of);
-    free(j);
+    clu_sched_job_drop(j);
     return NULL;
   }
   j->spec = *spec;
   j->spec.only = NULL; /* the group has it */
   j->spec.needs = NULL;
   j->spec.need_of = NULL;
+  j->spec.done = NULL;
   if (j->spec.retries > MOST_RETRIES) j->spec.retries = MOST_RETRIES;
   j->id = (uint64_t)(CLU_PRIORITY_MOST - spec->priority) << 48 | ++s->next_id;
-  j->spec.done = NULL;
-  if (!spec->done) {
-    clu_pending_init(&j->pending, spec->n);
-  } else if (clu_pending_init_without(&j->pending, spec->n, spec->done) != CLU_OK) {
-    clu_sched_job_drop(j);
-    return NULL;
-  }
   j->left = j->pending.waiting;
   clu_list_push_front(&s->jobs, &j->all);
   clu_sched_job_enlist(s, j);

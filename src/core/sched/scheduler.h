@@ -141,7 +141,7 @@ void clu_sched_free(clu_sched *s);                     /* with all jobs; accepts
 
 /* ---- jobs ---- */
 
-/* A job; NULL without memory. It ends by clu_job_free() only. */
+/* A job; NULL without memory: then `only` is the caller's still. It ends by clu_job_free() only. */
 clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec);
 /* Tasks without an end end as cancelled, without a clu_ended; answers that still come are of
  * nobody. Those that run are interrupted, and their node killed when it does not answer within the
