@@ -174,8 +174,10 @@ static void add(clu_engines *all, clu_task_node *at, uint64_t head, clu_pid pid,
   }
 }
 
-/* It has nothing to do: what it has not freed others may need. */
+/* It has nothing to do: what it has not freed others may need. Where it has answered before it was
+ * stopped, nobody else would have it go on as long as others are at work. */
 static void see_idle(clu_engines *all, clu_task_node *at, clu_pid pid, uint64_t now) {
+  clu_task_node_go_on(at);
   at->room.head = 0;
   at->room.peak = 0;
   if (!all->room.is.is_short) return;
