@@ -88,6 +88,21 @@ test_that("a program that is missing is an error that leaves nothing, however it
   expect_identical(new_files(), character())
 })
 
+test_that("who is ready is told while garbage is collected at each allocation", {
+  listen <- function() .Call(clutch:::ffi_psock_listen, "127.0.0.1", 0L, NA_integer_)
+  a <- listen()
+  b <- listen()
+  on.exit(for (l in list(a, b)) .Call(clutch:::ffi_psock_close, l$handle))
+  s <- socketConnection("127.0.0.1", a$port)
+  on.exit(close(s), add = TRUE)
+  handles <- rep(list(a$handle, b$handle), each = 200)
+  gctorture2(1)
+  on.exit(gctorture2(0), add = TRUE)
+  ready <- .Call(clutch:::ffi_psock_ready, handles, 5)
+  gctorture2(0)
+  expect_identical(ready, 1:200)
+})
+
 test_that("a listener for base R's workers takes both families; the workers know IPv4 only", {
   l <- .Call(clutch:::ffi_psock_listen, "", 0L, NA_integer_)
   on.exit(.Call(clutch:::ffi_psock_close, l$handle))

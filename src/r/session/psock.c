@@ -171,8 +171,9 @@ SEXP ffi_psock_ready(SEXP list, SEXP seconds) {
     worker *one = get_psock(VECTOR_ELT(list, i));
     if ((w[i].ready & CLU_READ) || one->end > one->tried) INTEGER(out)[k++] = (int)i + 1;
   }
+  out = Rf_lengthgets(out, k);
   UNPROTECT(1);
-  return Rf_lengthgets(out, k);
+  return out;
 }
 
 /* Reads once. CLU_OK: there is more. */
