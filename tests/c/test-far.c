@@ -56,3 +56,50 @@ TEST(it_gives_up_when_its_time_is_up) {
   CHECK(test_ms() - from >= 700);
   alone_down(&h);
 }
+
+/* ---- a session that goes in the handshake ---- */
+
+static void read_all(int fd, unsigned char *p, size_t n) {
+  while (n > 0) {
+    ssize_t k = read(fd, p, n);
+    REQUIRE(k > 0);
+    p += k;
+    n -= (size_t)k;
+  }
+}
+
+static void say_out(int fd, clu_hs *hs) {
+  REQUIRE(write(fd, hs->out, hs->out_left) == (ssize_t)hs->out_left);
+  clu_hs_written(hs, hs->out_left);
+}
+
+/* Its connection is broken before the first turn of the proxy: that is a cut as any other. */
+TEST(a_connection_that_breaks_behind_its_handshake_is_followed_by_another) {
+  static const unsigned char nonce[CLU_NONCE] = {7};
+  host_fixture h;
+  clu_hs hs;
+  unsigned char response[CLU_HS_RESPONSE];
+  int port, listener, fd;
+  struct pollfd p = {0};
+  pid_t far;
+  host_alone(&h);
+  p.fd = listener = listen_here(&port);
+  p.events = POLLIN;
+  far = start_far(&h, port, 1, link_secret, 60000);
+  REQUIRE((fd = accept(listener, NULL, NULL)) >= 0);
+  clu_hs_session(&hs, link_secret, nonce, 5, UINT64_MAX);
+  say_out(fd, &hs); /* HELLO */
+  read_all(fd, response, sizeof response);
+  REQUIRE(clu_hs_feed(&hs, response, sizeof response) == CLU_HS_PROVEN);
+  clu_hs_admit(&hs, CLU_HS_ADMITTED);
+  REQUIRE(kill(far, SIGSTOP) == 0);
+  say_out(fd, &hs); /* VERDICT: what comes after CONFIRM is refused */
+  close(fd);
+  REQUIRE(kill(far, SIGCONT) == 0);
+  CHECK_INT_EQ(poll(&p, 1, 5000), 1);
+  close(listener); /* the next try is refused: the session has ended */
+  if (p.revents) end_process(&far, 1);
+  if (far > 0) kill(far, SIGKILL);
+  end_process(&far, -1);
+  alone_down(&h);
+}

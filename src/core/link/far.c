@@ -98,6 +98,7 @@ static void connected(far *f) {
   f->shake.conn = NULL;
   f->fd = CLU_NO_FD;
   f->good = f->next;
+  f->until = UINT64_MAX; /* look() may find it cut already */
   f->pause = FIRST_PAUSE;
   f->try_ns = TRY_NS;
   f->e->code = CLU_OK;
@@ -266,9 +267,7 @@ static void look(far *f) {
     if (!clu_proxy_is_behind(f->proxy) || !st.connected) end(f, CLU_OK, NULL);
     return;
   }
-  if (st.connected) {
-    f->until = UINT64_MAX;
-  } else if (f->until == UINT64_MAX) { /* it was cut just now */
+  if (!st.connected && f->until == UINT64_MAX) { /* it was cut just now */
     f->until = clu_deadline_after(clu_os_now(), (int64_t)f->how->reconnect);
     f->next = f->good;
     try_now(f);
