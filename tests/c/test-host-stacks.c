@@ -5,6 +5,9 @@
 
 #include <signal.h>
 
+#include "core/shm/node-memory.h"
+#include "core/wire/channel.h"
+
 /* The session does not run its loop while this waits. */
 static int told(clu_view *v, int i, uint32_t question) {
   watch(v);
@@ -71,6 +74,62 @@ TEST(while_it_is_cut_off_nothing_is_told_and_then_the_next_question_is) {
   PUMP(&h.f, clu_node_cancelled_since(h.f.nd[0]) == 0);
   clu_view_unref(v);
   host_down(&h);
+}
+
+/* ---- on its host ---- */
+
+/* Its other end is with a process that it has started, so its stream goes on; its slot may be that
+ * of another node. */
+TEST(a_node_that_has_ended_is_not_looked_at_while_its_stream_goes_on) {
+  const clu_proxy_options near = how;
+  unsigned char open[13] = {0}, spawn[CLU_HEADER + 5] = {0}, question[4] = {1}, bytes[64];
+  clu_header h = {.kind = CLU_K_SPAWN, .len = 5, .seq = 7, .total = 5};
+  clu_fd pass[CLU_MAX_FDS], memory;
+  clu_iov iov = {bytes, sizeof bytes};
+  clu_shared *s;
+  clu_chan server, node;
+  size_t got = 0;
+  int n = 0;
+  one o;
+  how.near = 0;
+  how.epoch = 0;
+  one_up(&o);
+  how = near;
+  clu_link_fini(&o.there);
+  REQUIRE(clu_link_init(&o.there, how.epoch, 1 << 20, how.beat) == CLU_OK);
+  clu_link_connected(&o.there, 1);
+  say(&o);
+  CHECK_INT_EQ(turns(&o, 5), CLU_OK);
+  hear(&o);
+  REQUIRE(o.there.state == CLU_LINK_UP);
+  open[8] = CLU_STREAM_DATA;
+  open[9] = 3; /* the slot */
+  record(&o, CLU_L_OPEN, 7, open, sizeof open);
+  clu_header_put(spawn, &h);
+  record(&o, CLU_L_BYTES, 0, spawn, sizeof spawn);
+  CHECK_INT_EQ(turns(&o, 5), CLU_OK);
+  REQUIRE(clu_os_readv(o.control, &iov, 1, &got, pass, &n) == CLU_OK && n == 1);
+  REQUIRE(clu_shared_new(&s, &memory, NULL) == CLU_OK);
+  REQUIRE(clu_chan_init(&server, o.control, 1 << 20, CLU_TAKES_FDS) == CLU_OK);
+  REQUIRE(clu_chan_init(&node, pass[0], 1 << 20, CLU_TAKES_NONE) == CLU_OK);
+  REQUIRE(clu_chan_send(&server, CLU_K_READY, 0, NULL, memory) == CLU_OK);
+  REQUIRE(clu_chan_send(&node, CLU_K_HELLO, 0, NULL, CLU_NO_FD) == CLU_OK);
+  REQUIRE(clu_chan_flush(&server) == CLU_OK && clu_chan_flush(&node) == CLU_OK);
+  CHECK_INT_EQ(turns(&o, 5), CLU_OK);
+  clu_activity_begin(clu_shared_activity(s, 3), 1, clu_os_now());
+  record(&o, CLU_L_ASK_STACK, 7, question, sizeof question);
+  CHECK_SOON(turns(&o, 1) == CLU_OK && atomic_load(&s->stack_word[3].asked) == 1, 5000);
+  REQUIRE(clu_chan_send(&server, CLU_K_EXITED, 7, NULL, CLU_NO_FD) == CLU_OK);
+  REQUIRE(clu_chan_flush(&server) == CLU_OK);
+  CHECK_INT_EQ(turns(&o, 20), CLU_OK);
+  hear(&o);
+  CHECK_INT_EQ(o.seen[CLU_L_AFTER], 1);
+  CHECK_INT_EQ(o.seen[CLU_L_CLOSE], 0);
+  clu_os_shared_free(s, sizeof *s);
+  clu_chan_fini(&node);
+  o.control = CLU_NO_FD;
+  clu_chan_fini(&server);
+  one_down(&o);
 }
 
 /* ---- by itself ---- */

@@ -197,7 +197,8 @@ struct clu_proxy {
 
 /* Far: it is a node, whose slot of the shared memory can be read, and its stream goes on. */
 static inline int clu_link_stream_is_node(const clu_link_stream *s) {
-  return s->kind == CLU_STREAM_DATA && s->fd != CLU_NO_FD && s->has_said && s->proxy->shared;
+  return s->kind == CLU_STREAM_DATA && s->fd != CLU_NO_FD && s->has_said && s->slot >= 0 &&
+         s->proxy->shared;
 }
 
 /* The stream of this number; NULL: there is none, or none any more. */
