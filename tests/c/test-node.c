@@ -334,3 +334,19 @@ TEST(a_fork_of_a_fork_closes_no_number_a_second_time) {
   clu_node_free(nd);
   clu_session_free(session);
 }
+
+/* A text of why it could not be started is another thing. */
+TEST(where_a_copy_of_it_listens_is_known_until_it_is_freed) {
+  clu_session *s = clu_session_new(NULL);
+  clu_node *nd;
+  clu_blob *why = clu_blob_new(8);
+  REQUIRE(s && why && clu_blob_append(why, "no place", 8) == 0);
+  REQUIRE(clu_node_new_tcp(s, &nd, NULL) == CLU_OK);
+  REQUIRE((nd->last_copy = strdup("/tmp/a-socket-in-some-folder")) != NULL);
+  clu_node_set_refusal(nd, why);
+  CHECK(strcmp(clu_node_refusal(nd), "no place") == 0);
+  CHECK(strcmp(clu_node_last_copy(nd), "/tmp/a-socket-in-some-folder") == 0);
+  clu_blob_unref(why);
+  clu_node_free(nd);
+  clu_session_free(s);
+}

@@ -341,7 +341,6 @@ void clu_node_set_ready(clu_node *nd, clu_pid pid) {
 void clu_node_set_refusal(clu_node *nd, const clu_blob *text) {
   size_t n = text ? text->size : 0;
   free(nd->refusal);
-  free(nd->last_copy);
   nd->refusal = malloc(n + 1);
   if (!nd->refusal) return;
   if (n) memcpy(nd->refusal, text->data, n);
@@ -494,6 +493,7 @@ void clu_node_free(clu_node *nd) {
   clu_view_unref(nd->view);
   clu_requests_fini(&nd->requests);
   free(nd->refusal);
+  free(nd->last_copy);
   clu_node_unlist(nd);
   nd->transport->free(nd);
 }
