@@ -272,7 +272,7 @@ TEST_UNUSED static int stub_stays(clu_supervisor *sv, clu_sv_options *how, const
   if (rc != CLU_OK || clu_os_watch_start(&signals, &e) != CLU_OK) _exit(82);
   clu_supervisor_fini(sv);
   clu_os_follow_nobody();
-  rc = clu_stay_await(&stay, signals, clu_os_now() + (brief ? 1u : 60u) * 1000000000u,
+  rc = clu_stay_await(&stay, signals, clu_os_now() + (brief ? 1u : 60u) * 1000000000ull,
                       &how->control, &session);
   clu_stay_end(&stay);
   clu_os_watch_end();

@@ -103,6 +103,21 @@ TEST(it_ends_when_the_session_wants_that) {
   expect_end(&r);
 }
 
+/* Also where that stands behind more than the server does at a time, and the session is gone when
+ * it reads. */
+TEST(it_ends_when_the_last_of_many_messages_says_so) {
+  fixture r;
+  up_to_stay(&r, 0);
+  REQUIRE(kill((pid_t)server, SIGSTOP) == 0);
+  for (uint64_t k = 0; k < 40; k++)
+    REQUIRE(clu_server_send(r.s, CLU_K_HOLD, 1000 + k, "", 1, CLU_NO_FD) == CLU_OK);
+  REQUIRE(clu_server_send(r.s, CLU_K_QUIT, 0, NULL, 0, CLU_NO_FD) == CLU_OK);
+  REQUIRE(!clu_chan_pending(&r.s->chan));
+  clu_server_close(r.s);
+  REQUIRE(kill((pid_t)server, SIGCONT) == 0);
+  expect_end(&r);
+}
+
 TEST(a_session_may_give_it_away) {
   fixture r;
   up_to_stay(&r, 0);

@@ -227,6 +227,11 @@ static clu_fd take_output(clu_supervisor *sv, const clu_msg *m) {
   return clu_os_open_append(path, &fd, NULL) == CLU_OK ? fd : CLU_NO_FD;
 }
 
+/* Of a message QUIT: whether this process may stay. */
+static int why_of(const clu_msg *m) {
+  return m->body && m->body->size == 1 ? CLU_SV_LEFT : CLU_SV_ASKED;
+}
+
 /* 1: the caller of serve() has to do something, `ev` says what. */
 static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
   switch (m->kind) {
@@ -252,7 +257,7 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
   case CLU_K_DELIVER: clu_sv_deliver(sv, m); return 0;
   case CLU_K_QUIT:
     sv->closed = 1;
-    sv->why = m->body && m->body->size == 1 ? CLU_SV_LEFT : CLU_SV_ASKED;
+    sv->why = why_of(m);
     return 0;
   default: handle_for_node(sv, m); return 0;
   }
@@ -278,6 +283,16 @@ static enum turn take_messages(clu_supervisor *sv, clu_sv_event *ev) {
   return SOME_LEFT;
 }
 
+/* The session's end may be seen before all is done that it has said. Nothing of that is of use
+ * then, but whether this process is to end, too. */
+static void take_last_wish(clu_supervisor *sv) {
+  clu_msg m;
+  while (sv->why == CLU_SV_LEFT && clu_chan_next(&sv->chan, &m) == 1) {
+    if (m.kind == CLU_K_QUIT) sv->why = why_of(&m);
+    clu_blob_unref(m.body);
+  }
+}
+
 /* ---- serve ---- */
 
 int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
@@ -300,6 +315,7 @@ int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
     rc = clu_loop_pump(&sv->loop, turn == SOME_LEFT ? 0 : -1, e);
     if (rc != CLU_OK) return rc;
   }
+  take_last_wish(sv);
   clu_sv_close_listener(sv);
   clu_sv_end_all(sv);
   ev->what = CLU_SV_END;
