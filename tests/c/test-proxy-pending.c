@@ -84,3 +84,55 @@ TEST(bytes_that_make_no_descriptor_readable_are_read_at_once) {
   clu_loop_fini(&loop);
   clu_os_close(pair[1]);
 }
+
+static int is_stuck; /* what was written waits in the connection's memory */
+
+static int flush(clu_conn *s) {
+  (void)s;
+  return is_stuck ? CLU_AGAIN : CLU_OK;
+}
+
+static unsigned wants_more(const clu_conn *s, unsigned what) {
+  (void)s;
+  return is_stuck ? what | CLU_WRITE : what;
+}
+
+/* Who ends then would take it along. */
+TEST(a_last_word_that_waits_in_the_memory_of_its_connection_has_not_left) {
+  static const clu_conn_kind kind = {ready, read_one, write_all,  flush,
+                                     ready, wants_more, pending, NULL};
+  clu_proxy_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
+  clu_proxy_status now;
+  clu_conn *s = calloc(1, sizeof *s);
+  clu_loop loop;
+  clu_proxy *r;
+  clu_fd pair[2];
+  clu_err e;
+  script x;
+  make_script(&x);
+  is_stuck = 0;
+  REQUIRE(s && clu_loop_init(&loop, &e) == CLU_OK && clu_os_pair(pair, &e) == CLU_OK);
+  REQUIRE(r = clu_proxy_new(&loop, &how));
+  s->kind = &kind;
+  s->fd = pair[0];
+  s->own = &x;
+  REQUIRE(clu_proxy_connect(r, s) == CLU_OK);
+  CHECK_SOON((clu_proxy_turn(r), clu_loop_pump(&loop, 0, &e), clu_proxy_status_of(r, &now),
+              now.state == CLU_PROXY_UP),
+             5000);
+  is_stuck = 1;
+  clu_proxy_say_bye(r, "it ends");
+  for (int k = 0; k < 5; k++) {
+    CHECK_INT_EQ(clu_proxy_turn(r), CLU_OK);
+    CHECK_INT_EQ(clu_loop_pump(&loop, 0, &e), CLU_OK);
+    clu_proxy_status_of(r, &now);
+    CHECK(!now.has_said_bye && clu_proxy_is_behind(r));
+  }
+  is_stuck = 0;
+  CHECK_INT_EQ(clu_proxy_turn(r), CLU_OK);
+  clu_proxy_status_of(r, &now);
+  CHECK(now.has_said_bye && !clu_proxy_is_behind(r));
+  clu_proxy_free(r);
+  clu_loop_fini(&loop);
+  clu_os_close(pair[1]);
+}

@@ -270,9 +270,15 @@ int clu_proxy_turn(clu_proxy *r) {
   return r->fatal ? CLU_DEAD : CLU_OK;
 }
 
+/* What the connection has taken may be in its own memory still. */
+static int has_left(const clu_proxy *r) {
+  return r->link.side_at == r->link.side_n &&
+         !(r->conn && (clu_conn_wants(r->conn, 0) & CLU_WRITE));
+}
+
 int clu_proxy_is_behind(const clu_proxy *r) {
   if (r->link.state == CLU_LINK_ENDED) return 0; /* nobody reads, nor acknowledges */
-  return r->link.tail > r->link.head || r->link.say_bye == 1 || r->link.side_at < r->link.side_n;
+  return r->link.tail > r->link.head || r->link.say_bye == 1 || !has_left(r);
 }
 
 void clu_proxy_status_of(const clu_proxy *r, clu_proxy_status *out) {
@@ -284,7 +290,7 @@ void clu_proxy_status_of(const clu_proxy *r, clu_proxy_status *out) {
   else
     out->state = r->link.cuts > 0 ? CLU_PROXY_CUT : CLU_PROXY_WAITING;
   out->connected = r->conn != NULL;
-  out->has_said_bye = r->link.say_bye == 2 && r->link.side_at == r->link.side_n;
+  out->has_said_bye = r->link.say_bye == 2 && has_left(r);
   out->bytes_in = r->link.bytes_in;
   out->bytes_out = r->link.bytes_out;
   out->cuts = r->link.cuts;
