@@ -236,6 +236,35 @@ TEST(who_does_not_know_the_secret_gets_nothing) {
   expect_end(&r);
 }
 
+/* Such as what a node has left. */
+TEST(a_child_that_ends_in_the_handshake_does_not_end_that) {
+  fixture r;
+  unsigned char secret[CLU_SECRET], nonce[CLU_NONCE] = {1};
+  char path[120];
+  clu_hs h;
+  clu_fd fd;
+  FILE *f;
+  up_to_stay(&r, 0);
+  leave(&r);
+  snprintf(path, sizeof path, "%s%s", at, CLU_STAY_SECRET);
+  REQUIRE((f = fopen(path, "re")) != NULL);
+  REQUIRE(fread(secret, 1, sizeof secret, f) == sizeof secret);
+  fclose(f);
+  fd = connect_to_it();
+  clu_hs_session(&h, secret, nonce, 0, clu_os_now() + 5000000000u);
+  CHECK(write((int)fd, h.out, 1) == 1);
+  clu_hs_written(&h, 1);
+  clu_os_pause(50000000); /* it waits for the rest */
+  REQUIRE(kill((pid_t)server, SIGCHLD) == 0);
+  clu_os_pause(50000000);
+  CHECK_INT_EQ(clu_hs_meet(&h, fd, CLU_NO_FD), CLU_OK);
+  clu_os_close(fd); /* this session has ended */
+  CHECK_SOON(is_offered(), 5000);
+  take_it(&r);
+  clu_server_send(r.s, CLU_K_QUIT, 0, NULL, 0, CLU_NO_FD);
+  expect_end(&r);
+}
+
 /* One that says nothing does not keep a session waiting for ever. */
 TEST(a_silent_connection_is_given_up) {
   fixture r;

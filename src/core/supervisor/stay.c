@@ -85,13 +85,17 @@ static int take_signals(void) {
   return term;
 }
 
+/* CLU_CANCELLED: CLU_SIG_TERM came; the end of a child is no reason. */
 static int meet(clu_stay *s, clu_fd fd, clu_fd signals) {
   unsigned char nonce[CLU_NONCE];
   clu_hs h;
+  int rc;
   if (clu_os_secret_bytes(nonce, sizeof nonce) != CLU_OK) return CLU_SYS;
   clu_hs_node(&h, s->secret, nonce, 0, (uint64_t)clu_os_getpid(), 0,
               clu_deadline_after(clu_os_now(), PATIENCE));
-  return clu_hs_meet(&h, fd, signals);
+  do rc = clu_hs_meet(&h, fd, signals);
+  while (rc == CLU_CANCELLED && !take_signals());
+  return rc;
 }
 
 int clu_stay_await(clu_stay *s, clu_fd signals, uint64_t until, clu_fd *fd, clu_pid *session) {
@@ -103,9 +107,10 @@ int clu_stay_await(clu_stay *s, clu_fd signals, uint64_t until, clu_fd *fd, clu_
     if (clu_os_poll(set, 2, left, &n, NULL) != CLU_OK) return CLU_SYS;
     if (n > 0 && set[1].ready && take_signals()) return CLU_CANCELLED;
     if (n > 0 && set[0].ready && clu_os_accept(s->listener, fd, NULL, NULL) == CLU_OK) {
-      if (clu_os_path_peer(*fd, session) == CLU_PEER_OWN && meet(s, *fd, signals) == CLU_OK)
-        return CLU_OK;
+      int rc = clu_os_path_peer(*fd, session) == CLU_PEER_OWN ? meet(s, *fd, signals) : CLU_PROTO;
+      if (rc == CLU_OK) return CLU_OK;
       clu_os_close(*fd);
+      if (rc == CLU_CANCELLED) return rc;
     } else if (left == 0) {
       return CLU_TIMEOUT;
     }
