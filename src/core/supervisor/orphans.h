@@ -3,8 +3,8 @@
  *
  * The fork server adopts what its descendants leave (clu_os_adopt_orphans()). Each node carries a
  * mark in its environment, which all that it starts inherits: that of a node that has ended is
- * ended, too, that of a live one goes on. What has lost its mark goes on as long as there are
- * nodes. The last copy of a node (clu_mark_copy()) goes on until the fork server ends. Where a
+ * ended, too, that of a live one goes on. What has lost its mark goes on: it was given another
+ * environment. The last copy of a node (clu_mark_copy()) goes on until the fork server ends. Where a
  * system has no such adoption nothing is done.
  */
 #ifndef CLUTCH_ORPHANS_H
@@ -29,7 +29,7 @@ void clu_mark_self(uint64_t family, uint64_t node);
 /* In a node that is about to fork its last copy, and to end: that has a mark of its own. */
 void clu_mark_copy(void);
 void clu_mark_text(char out[CLU_MARK_DIGITS + 1], uint64_t family, uint64_t node);
-/* Kills orphans whose node is no more, with `all` also those without a mark. How many: when they
+/* Kills orphans whose node is no more, with `all` also those of others. How many: when they
  * are reaped, what they have left is found by the next call. */
 int clu_orphans_end(const clu_orphans *o, int all);
 
