@@ -99,8 +99,8 @@ static unsigned wants_more(const clu_conn *s, unsigned what) {
 
 /* Who ends then would take it along. */
 TEST(a_last_word_that_waits_in_the_memory_of_its_connection_has_not_left) {
-  static const clu_conn_kind kind = {ready, read_one, write_all,  flush,
-                                     ready, wants_more, pending, NULL};
+  static const clu_conn_kind kind = {ready, read_one,   write_all, flush,
+                                     ready, wants_more, pending,   NULL};
   clu_proxy_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
   clu_proxy_status now;
   clu_conn *s = calloc(1, sizeof *s);

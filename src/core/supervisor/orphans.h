@@ -4,8 +4,8 @@
  * The fork server adopts what its descendants leave (clu_os_adopt_orphans()). Each node carries a
  * mark in its environment, which all that it starts inherits: that of a node that has ended is
  * ended, too, that of a live one goes on. What has lost its mark goes on: it was given another
- * environment. The last copy of a node (clu_mark_copy()) goes on until the fork server ends. Where a
- * system has no such adoption nothing is done.
+ * environment. The last copy of a node (clu_mark_copy()) goes on until the fork server ends. Where
+ * a system has no such adoption nothing is done.
  */
 #ifndef CLUTCH_ORPHANS_H
 #define CLUTCH_ORPHANS_H
