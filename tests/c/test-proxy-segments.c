@@ -1,4 +1,5 @@
 /* How much in segments is on its way in one stream, whose two ends are the test. */
+// link: -Wl,--wrap=clu_os_readv
 #include "proxy-fixture.h"
 
 #include "core/base/segment.h"
@@ -295,5 +296,36 @@ TEST(what_was_announced_for_a_node_that_has_ended_reaches_another_one) {
   CHECK_INT_EQ(got, 10);
   REQUIRE(n == 1);
   clu_os_close(fds[0]);
+  node_down(&o, node);
+}
+
+/* ---- no descriptor is free ---- */
+
+static int brings_nothing; /* the next read that may bring some: it brings 10 bytes without them */
+int __real_clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds);
+int __wrap_clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds);
+int __wrap_clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds) {
+  clu_iov ten = {iov->base, 10};
+  int rc;
+  if (!fds || !brings_nothing) return __real_clu_os_readv(fd, iov, n, got, fds, nfds);
+  rc = __real_clu_os_readv(fd, &ten, 1, got, fds, nfds);
+  if (rc != CLU_OK || *nfds == 0) return rc;
+  brings_nothing = 0;
+  while (*nfds > 0) clu_os_close(fds[--*nfds]);
+  *nfds = -1;
+  return CLU_OK;
+}
+
+TEST(a_message_without_its_segment_does_not_get_that_of_the_next_one) {
+  one o;
+  clu_fd node;
+  node_up(&o, &node);
+  brings_nothing = 1;
+  send_new(node, 100);
+  send_new(node, 200);
+  settle(&o);
+  CHECK_INT_EQ(brings_nothing, 0);
+  CHECK_INT_EQ(o.seen[CLU_L_BRING], 0);
+  CHECK_INT_EQ(o.seen[CLU_L_CLOSE], 1); /* the node is lost */
   node_down(&o, node);
 }

@@ -95,7 +95,7 @@ struct clu_link_stream {
   int head_done;                     /* all that the next header brings is on its way */
   int brings;                        /* segments that it brings */
   clu_sent_segment *bring[CLU_MAX_FDS];
-  clu_fd fds[4 * CLU_MAX_FDS]; /* received, in their order */
+  clu_fd fds[4 * CLU_MAX_FDS]; /* received, in their order; CLU_NO_FD: a message's were lost */
   int nfds;
   unsigned char *in;
   size_t in_at, in_n;

@@ -71,7 +71,8 @@ void clu_link_stream_close(clu_link_stream *s) {
   clu_loop_unwatch(s->proxy->loop, &s->watch);
   if (s->fd != CLU_NO_FD) clu_os_close(s->fd);
   s->fd = CLU_NO_FD;
-  for (int i = 0; i < s->nfds; i++) clu_os_close(s->fds[i]);
+  for (int i = 0; i < s->nfds; i++)
+    if (s->fds[i] != CLU_NO_FD) clu_os_close(s->fds[i]);
   s->nfds = 0;
   s->brings = 0;
   clu_link_stream_drop_chunks(s);
@@ -110,7 +111,7 @@ static int open_stream(clu_link_stream *s, const clu_header *h) {
   clu_fd fd;
   if (h->kind == CLU_K_SPAWN && h->len < SPAWN_BYTES) return CLU_PROTO;
   if (s->nfds == 0) return CLU_OK; /* none was free here: the fork server says that it misses it */
-  fd = take_fd(s);
+  if ((fd = take_fd(s)) == CLU_NO_FD) return CLU_OK; /* as well */
   if (clu_link_stream_find(r, id)) {
     clu_os_close(fd);
     return CLU_PROTO;
@@ -163,6 +164,7 @@ static int before_control(clu_link_stream *s, const clu_header *h) {
 static int before_data(clu_link_stream *s, const clu_header *h) {
   int rc = CLU_OK;
   if (s->brings == 0) {
+    if (h->fds > 0 && s->nfds > 0 && s->fds[0] == CLU_NO_FD) return -CLU_LIMIT;
     if (h->fds > s->nfds || h->fds > CLU_MAX_FDS) return -CLU_PROTO;
     if (h->fds > 0 && s->segments_there >= s->proxy->how.segment_window) return 0;
     while (s->brings < h->fds) {
@@ -282,6 +284,7 @@ static int read_local(clu_link_stream *s) {
   iov.len = IN - s->in_n;
   rc = clu_os_readv(s->fd, &iov, 1, &got, s->kind == CLU_STREAM_OUTPUT ? NULL : fds, &n);
   for (int i = 0; i < n; i++) s->fds[s->nfds++] = fds[i];
+  if (n < 0) s->fds[s->nfds++] = CLU_NO_FD; /* else others' would take their place */
   s->is_dry = rc == CLU_OK && n == 0 && got < iov.len;
   s->in_n += got;
   if (s->in_n == 0) free_in(s);
