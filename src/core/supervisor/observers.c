@@ -6,18 +6,36 @@
 
 /* ---- who asks ---- */
 
+static const uint64_t PAUSE = 50 * CLU_MS; /* of the listener, when there is no descriptor */
+
+static void pause_listener(clu_supervisor *sv) {
+  clu_loop_interest(&sv->loop, sv->listener_watch, 0, NULL);
+  clu_timer_arm(&sv->loop, &sv->listens, clu_os_now() + PAUSE);
+}
+
+void clu_sv_on_listens_time(void *self) {
+  clu_supervisor *sv = self;
+  if (clu_loop_interest(&sv->loop, sv->listener_watch, CLU_READ, NULL) != CLU_OK)
+    pause_listener(sv);
+}
+
 /* One connection at a time: serve() goes on with it, since the fork is to happen there. */
 static void on_caller(void *self, unsigned ready) {
   clu_supervisor *sv = self;
+  int rc;
   (void)ready;
   if (sv->caller != CLU_NO_FD) return;
-  if (clu_os_accept(sv->listener, &sv->caller, NULL, NULL) != CLU_OK) sv->caller = CLU_NO_FD;
+  if ((rc = clu_os_accept(sv->listener, &sv->caller, NULL, NULL)) == CLU_OK) return;
+  sv->caller = CLU_NO_FD;
+  if (rc != CLU_AGAIN) pause_listener(sv); /* it stays readable: asked at once it would spin */
 }
 
 void clu_sv_close_listener(clu_supervisor *sv) {
   if (sv->listener == CLU_NO_FD) return;
   clu_os_path_remove(sv->listener_path, sv->listener_id);
   if (sv->owns_folder) clu_os_path_remove_folder(sv->listener_path);
+  clu_timer_cancel(&sv->listens);
+  clu_loop_unwatch(&sv->loop, &sv->listener_watch);
   clu_os_close(sv->listener);
   if (sv->caller != CLU_NO_FD) clu_os_close(sv->caller);
   sv->listener = sv->caller = CLU_NO_FD;

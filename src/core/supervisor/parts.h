@@ -98,6 +98,8 @@ int clu_sv_observe(clu_supervisor *sv, clu_boot *b);
 /* That child has been reaped; it may have been no observer. */
 void clu_sv_observer_ended(clu_supervisor *sv, clu_pid pid);
 void clu_sv_end_observers(clu_supervisor *sv);
+/* The callback of a timer. */
+void clu_sv_on_listens_time(void *sv);
 
 /* ---- deliver.c ---- */
 

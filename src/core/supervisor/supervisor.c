@@ -62,6 +62,7 @@ static void init_timers(clu_supervisor *sv) {
   clu_timer_init(&sv->memory, clu_sv_on_memory_time, sv);
   clu_timer_init(&sv->orphans, clu_sv_on_orphans_time, sv);
   clu_timer_init(&sv->removals, clu_sv_on_removal_time, sv);
+  clu_timer_init(&sv->listens, clu_sv_on_listens_time, sv);
 }
 
 static int watch_all(clu_supervisor *sv, clu_err *e) {

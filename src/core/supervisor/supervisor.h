@@ -115,6 +115,7 @@ typedef struct clu_supervisor {
   clu_timer again;    /* at the earliest time at which a kept node is started again */
   clu_timer removals; /* a while after many nodes have ended: their folders are removed */
   clu_timer kills;    /* at the earliest time at which a node is to be killed */
+  clu_timer listens;  /* armed while the listener is paused */
 } clu_supervisor;
 
 enum clu_sv_what {
