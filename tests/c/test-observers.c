@@ -1,4 +1,4 @@
-/* Who connects to a fork server's socket gets a process of its own, an observer. */
+/* A fork server forks an observer for each who connects to its socket. */
 #include "test.h"
 
 #include <sys/resource.h>

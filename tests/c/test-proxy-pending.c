@@ -97,7 +97,7 @@ static unsigned wants_more(const clu_conn *s, unsigned what) {
   return is_stuck ? what | CLU_WRITE : what;
 }
 
-/* Who ends then would take it along. */
+/* A process that ends then takes it along. */
 TEST(a_last_word_that_waits_in_the_memory_of_its_connection_has_not_left) {
   static const clu_conn_kind kind = {ready, read_one,   write_all, flush,
                                      ready, wants_more, pending,   NULL};

@@ -103,8 +103,7 @@ TEST(it_ends_when_the_session_wants_that) {
   expect_end(&r);
 }
 
-/* Also where that stands behind more than the server does at a time, and the session is gone when
- * it reads. */
+/* That stands behind more than the server does at a time, and the session is gone when it reads. */
 TEST(it_ends_when_the_last_of_many_messages_says_so) {
   fixture r;
   up_to_stay(&r, 0);
@@ -236,7 +235,7 @@ TEST(who_does_not_know_the_secret_gets_nothing) {
   expect_end(&r);
 }
 
-/* Such as what a node has left. */
+/* The child may be what a node has left. */
 TEST(a_child_that_ends_in_the_handshake_does_not_end_that) {
   fixture r;
   unsigned char secret[CLU_SECRET], nonce[CLU_NONCE] = {1};

@@ -98,7 +98,7 @@ static void connected(far *f) {
   f->shake.conn = NULL;
   f->fd = CLU_NO_FD;
   f->good = f->next;
-  f->until = UINT64_MAX; /* look() may find it cut already */
+  f->until = UINT64_MAX; /* look() sees a cut, too, that comes before its first turn */
   f->pause = FIRST_PAUSE;
   f->try_ns = TRY_NS;
   f->e->code = CLU_OK;

@@ -270,7 +270,7 @@ int clu_proxy_turn(clu_proxy *r) {
   return r->fatal ? CLU_DEAD : CLU_OK;
 }
 
-/* What the connection has taken may be in its own memory still. */
+/* The connection may have in its own memory what it has taken. */
 static int has_left(const clu_proxy *r) {
   return r->link.side_at == r->link.side_n &&
          !(r->conn && (clu_conn_wants(r->conn, 0) & CLU_WRITE));

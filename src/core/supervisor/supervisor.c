@@ -228,7 +228,7 @@ static clu_fd take_output(clu_supervisor *sv, const clu_msg *m) {
   return clu_os_open_append(path, &fd, NULL) == CLU_OK ? fd : CLU_NO_FD;
 }
 
-/* Of a message QUIT: whether this process may stay. */
+/* A message QUIT says why all ends, and so whether this process may stay. */
 static int why_of(const clu_msg *m) {
   return m->body && m->body->size == 1 ? CLU_SV_LEFT : CLU_SV_ASKED;
 }
