@@ -369,3 +369,24 @@ test_that("futures have shared vectors, and their values", {
 })
 
 options(old_share_from)
+
+test_that("a finalizer may come to a vector that was finalized before", {
+  outside_checks_only()
+  s <- start_script(c(
+    "stopifnot(is_shared(share(numeric(1e5))))",
+    "look <- function(x) tryCatch(length(x), clutch_argument = function(e) 200000L)",
+    "make <- function() {",
+    "  e <- new.env()",
+    "  fin <- function(e) cat('seen=', look(e$numbers), ' ', look(e$words), '\\n', sep = '')",
+    "  reg.finalizer(e, fin) # before the vectors: R runs theirs first",
+    "  e$numbers <- share(runif(2e5))",
+    "  e$words <- share(rep(c('a', 'bc'), 1e5))",
+    "}",
+    "make()",
+    "invisible(gc())",
+    "cat('alive=1\\n')"
+  ))
+  expect_true(said(s, "^(alive=|Error)", 60))
+  expect_identical(value_of(s, "seen"), "200000 200000")
+  expect_identical(value_of(s, "alive"), "1")
+})

@@ -190,9 +190,13 @@ SEXP clu_held_new(size_t size, clu_segment *segment, R_xlen_t length, uint64_t b
   return ptr;
 }
 
-static R_xlen_t length_of(SEXP x) {
-  return ((const clu_held *)R_ExternalPtrAddr(R_altrep_data1(x)))->length;
+void *clu_held_of(SEXP x) {
+  void *h = R_ExternalPtrAddr(R_altrep_data1(x));
+  if (!h) clu_raise("argument", "a shared vector was collected with the object that holds it");
+  return h;
 }
+
+static R_xlen_t length_of(SEXP x) { return ((const clu_held *)clu_held_of(x))->length; }
 
 static Rboolean inspect(SEXP x, int pre, int deep, int pvec, void (*sub)(SEXP, int, int, int)) {
   (void)pre;

@@ -30,7 +30,7 @@ typedef struct strings {
 
 static R_altrep_class_t characters;
 
-static strings *of(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
+static strings *of(SEXP x) { return clu_held_of(x); }
 static int is_ours(SEXP x) { return ALTREP(x) && R_altrep_inherits(x, characters); }
 static int is_expanded(SEXP x) { return TYPEOF(R_altrep_data2(x)) == STRSXP; }
 

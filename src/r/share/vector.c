@@ -30,7 +30,7 @@ size_t clu_shared_width(int type) {
 
 /* ---- the object ---- */
 
-static shared *of(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
+static shared *of(SEXP x) { return clu_held_of(x); }
 
 static SEXP make(R_altrep_class_t class, clu_segment *segment, uint64_t at, R_xlen_t n,
                  size_t bytes) {
@@ -133,7 +133,7 @@ static void count(SEXP x, uint64_t message, int *left) {
     for (R_xlen_t i = 0; i < Rf_xlength(x) && *left > 0; i++)
       count(VECTOR_ELT(x, i), message, left);
   } else if (clu_is_shared(x)) {
-    const clu_held *h = R_ExternalPtrAddr(R_altrep_data1(x));
+    const clu_held *h = clu_held_of(x);
     clu_segment_count(h->segment, message, h->bytes);
   }
 }
