@@ -54,3 +54,13 @@ test_that("no process of a cluster has the secret as text, and nodes have no key
   tools::pskill(s$pid, 9L)
   expect_true(ends(s))
 })
+
+test_that("the last line of settings may have no end", {
+  linux_only()
+  lines <- c("f <- tempfile()", "cat('clutch host settings 1\\nlast', file = f)",
+             "cat(.Call(clutch:::ffi_private_read, f, 'secret')$lines, '', sep = '\\n')",
+             "cat('done=1\\n')")
+  s <- start_limited("export MALLOC_PERTURB_=165", lines) # what is allocated is no zeros
+  expect_true(said(s, "^done=1$", 60))
+  expect_identical(lines_of(s)[1:2], c("clutch host settings 1", "last"))
+})

@@ -144,6 +144,7 @@ static int grow(growing *g, size_t n) {
   if (g->cap - g->n >= n) return 1;
   if (!(more.bytes = malloc(more.cap))) return 0;
   if (g->n) memcpy(more.bytes, g->bytes, g->n);
+  more.bytes[more.n] = 0; /* that of a line, behind which nothing may come any more */
   growing_free(g);
   *g = more;
   return 1;
