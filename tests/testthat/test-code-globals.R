@@ -480,6 +480,30 @@ test_that("a class of R6 brings the classes that it inherits from", {
   expect_identical(cluster_map(cl, 1:2, f), list(10, 20))
 })
 
+test_that("each class of R6 brings its own, whatever R does with memory meanwhile", {
+  names <- sprintf("ParentOfClass%d", 1:16)
+  for (n in names) {
+    assign(n, local({
+      k <- n
+      function() k
+    }), globalenv())
+  }
+  on.exit(rm(list = names, envir = globalenv()))
+  classes <- lapply(names, function(n) {
+    x <- new.env()
+    x$inherit <- as.name(n)
+    x$parent_env <- globalenv()
+    class(x) <- "R6ClassGenerator"
+    x
+  })
+  search <- .Call(clutch:::ffi_globals_new)
+  gctorture(TRUE)
+  on.exit(gctorture(FALSE), add = TRUE)
+  found <- .Call(clutch:::ffi_globals_search, search, classes, character())
+  gctorture(FALSE)
+  expect_true(all(names %in% vapply(found[[1L]], as.character, "")))
+})
+
 test_that("S4 methods of the workspace for generics of packages come with their class, and go", {
   define <- quote({
     offset_of_global <- 42

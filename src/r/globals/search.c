@@ -266,6 +266,7 @@ static void visit_parent_class(clu_search *s, SEXP class) {
   if (TYPEOF(from.value) != ENVSXP) return;
   if (TYPEOF(inherit.value) == SYMSXP || TYPEOF(inherit.value) == LANGSXP) {
     SEXP code = PROTECT(Rf_lang2(Rf_install("("), inherit.value));
+    clu_search_find(s, HELD, code); /* bodies are known by their address */
     resolve(s, from.value, clu_symbols_of(s, R_NilValue, code));
     UNPROTECT(1);
   }
