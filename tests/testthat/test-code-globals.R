@@ -504,6 +504,16 @@ test_that("each class of R6 brings its own, whatever R does with memory meanwhil
   expect_true(all(names %in% vapply(found[[1L]], as.character, "")))
 })
 
+test_that("code may have strings of bytes", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  bytes <- "a\xff"
+  Encoding(bytes) <- "bytes"
+  f <- eval(bquote(function(x) nchar(.(bytes), "bytes") + x))
+  expect_identical(cluster_map(cl, 1:2, f), list(3L, 4L))
+  expect_identical(collect(eval(bquote(cluster_submit(cl, nchar(.(bytes), "bytes"))))), 2L)
+})
+
 test_that("S4 methods of the workspace for generics of packages come with their class, and go", {
   define <- quote({
     offset_of_global <- 42

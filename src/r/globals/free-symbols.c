@@ -208,11 +208,12 @@ static int takes_names(SEXP fun) {
   return 0;
 }
 
-/* A variable that text in the code names. */
+/* A variable that text in the code names. Bytes that are no text name none, and R does not take
+ * them for a name. */
 static void use_text(clu_search *s, SEXP e, unsigned how) {
-  if (Rf_xlength(e) == 1 && STRING_ELT(e, 0) != NA_STRING && CHAR(STRING_ELT(e, 0))[0] &&
-      LENGTH(STRING_ELT(e, 0)) < 256)
-    use_symbol(s, Rf_installTrChar(STRING_ELT(e, 0)), how);
+  SEXP text = Rf_xlength(e) == 1 ? STRING_ELT(e, 0) : NA_STRING;
+  if (text != NA_STRING && CHAR(text)[0] && LENGTH(text) < 256 && Rf_getCharCE(text) != CE_BYTES)
+    use_symbol(s, Rf_installTrChar(text), how);
 }
 
 static void collect_names(clu_search *s, SEXP args) {
