@@ -71,6 +71,19 @@ test_that("handlers muffle the conditions that they choose, the others stay as t
   })), 1:3)
 })
 
+test_that("what C code prints may have bytes that no string of R has", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  f <- function(x) {
+    suppressWarnings(writeChar("a", .Call(clutch:::ffi_work_output), eos = "")) # "a" and a 0
+    cat("b\n")
+    x
+  }
+  for (relay in list(TRUE, "live")) {
+    expect_output(expect_identical(cluster_map(cl, 1, f, .relay = relay), list(1)), "^ab$")
+  }
+})
+
 test_that("a function as .relay gets the conditions of a task while it goes on, in their order", {
   of_each_strategy(function(cl) {
     gate <- tempfile()

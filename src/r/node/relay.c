@@ -165,6 +165,14 @@ SEXP ffi_work_warning(SEXP cond) {
   return taken;
 }
 
+/* Strings of R have no byte that is 0; what C code prints may have some, which are left out. */
+static size_t copy_text(char *to, const char *from, size_t n) {
+  size_t k = 0;
+  for (size_t i = 0; i < n; i++)
+    if (from[i]) to[k++] = from[i];
+  return k;
+}
+
 /* No R API in these: R calls them while it prints. */
 static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con) {
   size_t bytes = size * n;
@@ -173,8 +181,7 @@ static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con)
   if (bytes == 0) return n;
   if (!(more = clu_grow(relay.out, &relay.cap, relay.n + bytes, 1))) return 0;
   relay.out = more;
-  memcpy(relay.out + relay.n, p, bytes);
-  relay.n += bytes;
+  relay.n += copy_text(relay.out + relay.n, p, bytes);
   if (clu_me.relay_at_once && clu_me.task && memchr(p, '\n', bytes)) {
     send_at_once(0, relay.out, relay.n);
     relay.n = 0;
