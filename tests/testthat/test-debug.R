@@ -266,3 +266,26 @@ test_that("at the prompt: menu, browser, output, errors, Ctrl-C, c, Q", {
   expect_true(ends(term))
   expect_identical(list.files(term$tmp), character())
 })
+
+test_that("a copy that has ended before its element has is not told of, nor killed", {
+  local_options(clutch.frozen = 2)
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  told <- tempfile()
+  on.exit(unlink(told), add = TRUE)
+  f <- function(x, told) {
+    on.exit({
+      pid <- clutch:::the_node$frozen$pid
+      tools::pskill(pid, 9L)
+      while (!is.na(.Call(clutch:::ffi_process_letter, pid))) Sys.sleep(0.01)
+      # to make another, which somebody wants to see, reaps it: its id may be another process's
+      busy <- strsplit(clutch:::copy_while_busy(sys.nframe()), " ")[[1L]]
+      saveRDS(.Call(clutch:::ffi_frozen_taken), told)
+      tools::pskill(as.integer(busy[[1L]]), 9L)
+      unlink(dirname(busy[[3L]]), recursive = TRUE)
+    })
+    stop("boom")
+  }
+  expect_error(cluster_map(cl, 1, f, told = told), "boom")
+  expect_false(readRDS(told))
+})

@@ -51,9 +51,11 @@ enum copy_kind { FAILED, BUSY, LAST };
 
 void clu_frozen_reap(void) {
   clu_exit how;
-  for (int i = 0; i < frozen.n; i++)
-    if (clu_os_reap(frozen.pids[i], 0, &how) != CLU_AGAIN)
-      frozen.pids[i--] = frozen.pids[--frozen.n];
+  for (int i = 0; i < frozen.n; i++) {
+    if (clu_os_reap(frozen.pids[i], 0, &how) == CLU_AGAIN) continue;
+    if (frozen.pids[i] == frozen.pending) frozen.pending = 0; /* another may have this id soon */
+    frozen.pids[i--] = frozen.pids[--frozen.n];
+  }
 }
 
 /* Removes the folder of this socket. */
