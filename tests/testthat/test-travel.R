@@ -353,3 +353,20 @@ test_that("the cluster of these tests is stopped", {
   end_own_cluster()
   expect_true(cluster_is_stopped(travel_cluster))
 })
+
+test_that("a node does not keep what has travelled in the place of a result", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  register_travel("unknown", function(x) x$data, function(data) data)
+  on.exit(register_travel("unknown", NULL), add = TRUE)
+  megabytes <- function() {
+    parallel::clusterCall(cl, function() {
+      gc()
+      gc()[2L, 2L]
+    })[[1L]]
+  }
+  f <- function(i, pointer) structure(list(ptr = pointer(), data = runif(5e6)), class = "unknown")
+  before <- megabytes()
+  expect_length(cluster_map(cl, 1, f, pointer = live_pointer)[[1L]], 5e6L)
+  expect_lt(megabytes() - before, 20)
+})

@@ -22,11 +22,14 @@ static void drop(void *bytes, Rboolean jump) {
 
 SEXP clu_travel_in_place(SEXP value, clu_blob *bytes) {
   static SEXP token;
+  SEXP out;
   if (!token) {
     token = R_MakeUnwindCont();
     R_PreserveObject(token);
   }
-  return R_UnwindProtect(ask, value, drop, bytes, token);
+  out = R_UnwindProtect(ask, value, drop, bytes, token);
+  SETCAR(token, R_NilValue); /* else R keeps it there, and it may be large */
+  return out;
 }
 
 SEXP clu_travel_logs(SEXP log, SEXP more) {
