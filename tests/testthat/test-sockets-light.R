@@ -274,3 +274,26 @@ test_that("a connection reset before its options are set is taken; its first rea
   expect_true(said(script, "^done=|^Error"))
   for (k in 1:3) expect_identical(value_of(script, paste0("read", k)), "clutch_socket_reset")
 })
+
+test_that("connections leave nothing in R's memory", {
+  listener <- socket_listen(port = 0L)
+  on.exit(close(listener))
+  port <- socket_info(listener)$local_port
+  use <- function(n) {
+    for (i in seq_len(n)) {
+      a <- socket_connect("localhost", port)
+      b <- socket_accept(listener)
+      writeLines("x", a)
+      readLines(b, 1L)
+      serialize(list(quote(x + 1)), a) # a call may be of any class, so it is held until it is whole
+      unserialize(b)
+      close(a)
+      close(b)
+    }
+    invisible(gc())
+    gc()[1L, 1L]
+  }
+  use(100L)
+  before <- use(1L)
+  expect_lt(use(300L) - before, 150)
+})

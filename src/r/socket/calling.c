@@ -5,9 +5,8 @@
 
 SEXP clu_package_value(const char *name) {
   SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
-  SEXP value = PROTECT(Rf_eval(Rf_install(name), ns));
-  R_PreserveObject(value);
-  UNPROTECT(3);
+  SEXP value = Rf_eval(Rf_install(name), ns);
+  UNPROTECT(2);
   return value;
 }
 

@@ -69,7 +69,7 @@ int clu_con_room(char **p, size_t *cap, size_t n);
 
 /* ---- calling.c ---- */
 
-/* The value of a variable of this package, for ever. */
+/* The value of a variable of this package, which keeps it. */
 SEXP clu_package_value(const char *name);
 /* .Call(name, handle, argument) of an entry point of this package, for clu_on_exit(). */
 SEXP clu_own_call(const char *name, SEXP handle, SEXP argument);
