@@ -63,7 +63,7 @@ values_of <- function(names) {
   if (!is.null(all)) return(all)
   one_by_one <- lapply(names, function(name) or_null(list(get(name, globalenv()))))
   found <- lengths(one_by_one) > 0L
-  structure(unlist(one_by_one, recursive = FALSE), names = names[found])
+  structure(lapply(one_by_one[found], `[[`, 1L), names = names[found])
 }
 
 # For src/r/globals/search.c, which has promises evaluated: one that fails is none of the

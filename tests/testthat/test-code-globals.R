@@ -514,6 +514,28 @@ test_that("code may have strings of bytes", {
   expect_identical(collect(eval(bquote(cluster_submit(cl, nchar(.(bytes), "bytes"))))), 2L)
 })
 
+test_that("a promise that fails is no reason to fail where nobody asks for it", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  delayedAssign("bad_promise", stop("bad"), assign.env = globalenv())
+  on.exit(rm(bad_promise, envir = globalenv()), add = TRUE)
+  f <- function(x) if (x > 5) bad_promise else x
+  environment(f) <- globalenv()
+  said <- testthat::capture_warnings(x <- cluster_map(cl, 1:2, f)) # R's own, of a second try
+  expect_identical(x, list(1L, 2L))
+  expect_identical(grep("restarting interrupted promise", said, invert = TRUE, value = TRUE),
+                   character())
+})
+
+test_that("closures are found in an environment without running code", {
+  e <- new.env()
+  delayedAssign("lazy", stop("it was forced"), assign.env = e)
+  e$missing <- quote(expr = )
+  e$f <- function() 1
+  makeActiveBinding("active", function() stop("it was called"), e)
+  expect_identical(.Call(clutch:::ffi_closures_in, e), list(f = e$f))
+})
+
 test_that("S4 methods of the workspace for generics of packages come with their class, and go", {
   define <- quote({
     offset_of_global <- 42

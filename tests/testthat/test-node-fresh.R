@@ -151,6 +151,27 @@ test_that("each element of a map has a fresh workspace, with the variables of th
   expect_error(cluster_submit(cl, 1, .fresh = "yes"), "`.fresh`", class = "clutch_argument")
 })
 
+test_that("the workspace may have a variable that is missing", {
+  cl <- fresh_cluster()
+  on.exit(stop_cluster(cl))
+  parallel::clusterCall(cl, function() {
+    assign("none", quote(expr = ), envir = globalenv())
+    NULL
+  })
+  f <- function(i) {
+    there <- exists("leaks")
+    assign("leaks", i, envir = globalenv())
+    assign("none", i, envir = globalenv())
+    there
+  }
+  environment(f) <- globalenv()
+  expect_identical(cluster_map(cl, 1:3, f, .fresh = TRUE), list(FALSE, FALSE, FALSE))
+  is_missing <- parallel::clusterCall(cl, function() {
+    identical(as.list(globalenv())$none, quote(expr = ))
+  })
+  expect_true(is_missing[[1L]])
+})
+
 test_that("random numbers: streams are as without, and without streams nothing is repeated", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))

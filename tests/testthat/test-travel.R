@@ -354,6 +354,18 @@ test_that("the cluster of these tests is stopped", {
   expect_true(cluster_is_stopped(travel_cluster))
 })
 
+test_that("a function travels whose frame has arguments by `...`, or could have", {
+  register_travel("unknown", function(x) x$data, function(data) data)
+  on.exit(register_travel("unknown", NULL))
+  object <- structure(list(ptr = live_pointer(), data = 7), class = "unknown")
+  make <- function(...) {
+    held <- object
+    function(x) c(held, ...)
+  }
+  expect_identical(cluster_map(a_cluster(), 1, make()), list(7))
+  expect_identical(cluster_map(a_cluster(), 1, make(1, 2)), list(c(7, 1, 2)))
+})
+
 test_that("a node does not keep what has travelled in the place of a result", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))

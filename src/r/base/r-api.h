@@ -75,6 +75,22 @@ static inline SEXP clu_variable(SEXP symbol, SEXP env) {
 #endif
 }
 
+/* Does the same, and evaluates nothing: R_NilValue also where it is a promise, forced or not;
+ * R_MissingArg where it is missing, for which R_getVarEx() is an error. Not of an active one before
+ * R 4.6. */
+static inline SEXP clu_plain_variable(SEXP symbol, SEXP env) {
+#if R_VERSION >= R_Version(4, 6, 0)
+  switch (R_GetBindingType(symbol, env)) {
+  case R_BindingTypeValue: return R_getVarEx(symbol, env, FALSE, R_NilValue);
+  case R_BindingTypeMissing: return R_MissingArg;
+  default: return R_NilValue;
+  }
+#else
+  SEXP x = Rf_findVarInFrame(env, symbol);
+  return x == R_UnboundValue || TYPEOF(x) == PROMSXP ? R_NilValue : x;
+#endif
+}
+
 /* The element of this name; R_NilValue where there is none. */
 static inline SEXP clu_element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);

@@ -97,8 +97,8 @@ static SEXP value_of(SEXP symbol) {
   SEXP value;
   if (!R_existsVarInFrame(R_GlobalEnv, symbol) || R_BindingIsActive(symbol, R_GlobalEnv))
     return NULL;
-  value = clu_variable(symbol, R_GlobalEnv);
-  return value == R_NilValue || value == R_MissingArg || TYPEOF(value) == PROMSXP ? NULL : value;
+  value = clu_plain_variable(symbol, R_GlobalEnv);
+  return value == R_NilValue || value == R_MissingArg ? NULL : value;
 }
 
 /* The variables that were found, by name; NULL: one of them is not plainly a value. */

@@ -27,7 +27,7 @@ SEXP ffi_source_packages(void) {
 }
 
 static SEXP closure_of(SEXP symbol, SEXP env) {
-  SEXP value = R_BindingIsActive(symbol, env) ? R_NilValue : clu_variable(symbol, env);
+  SEXP value = R_BindingIsActive(symbol, env) ? R_NilValue : clu_plain_variable(symbol, env);
   return TYPEOF(value) == CLOSXP ? value : NULL;
 }
 

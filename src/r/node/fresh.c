@@ -53,6 +53,7 @@ static SEXP value_of(SEXP symbol, unsigned char how) {
   if (how & DELAYED) return R_NilValue;
   if (how & ACTIVE) return R_ActiveBindingFunction(symbol, R_GlobalEnv);
 #if R_VERSION >= R_Version(4, 6, 0)
+  if (R_GetBindingType(symbol, R_GlobalEnv) == R_BindingTypeMissing) return R_MissingArg;
   return R_getVarEx(symbol, R_GlobalEnv, FALSE, R_NilValue);
 #else
   return Rf_findVarInFrame(R_GlobalEnv, symbol);

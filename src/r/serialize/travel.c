@@ -126,7 +126,7 @@ SEXP ffi_known_values(SEXP env) { return clu_variables_of(env, value_if_known); 
 /* Gives an environment the `...` that another has, if it has any. */
 SEXP ffi_copy_dots(SEXP from, SEXP to) {
   if (R_existsVarInFrame(from, R_DotsSymbol))
-    Rf_defineVar(R_DotsSymbol, clu_variable(R_DotsSymbol, from), to);
+    Rf_defineVar(R_DotsSymbol, clu_plain_variable(R_DotsSymbol, from), to);
   return R_NilValue;
 }
 
