@@ -146,6 +146,20 @@ test_that("threads are those that were asked for, and the last element gets what
   expect_identical(collect(cluster_submit(cl, f(1), .needs = list(cores = 1)))[[1L]], 6L)
 })
 
+test_that("threads of a library are set and put back, unless it was unloaded meanwhile", {
+  outside_checks_only()
+  lib <- compiled("threads")
+  cl <- make_cluster(1, resources = list(cores = 2))
+  on.exit(stop_cluster(cl))
+  parallel::clusterCall(cl, function(lib) is.list(dyn.load(lib)), lib)
+  threads <- function(i) .C("threads_now", n = 0L)$n
+  expect_identical(cluster_map(cl, 1, threads, .needs = list(cores = 2)), list(2L))
+  expect_identical(parallel::clusterCall(cl, threads, 1), list(3L))
+  unload <- function(i, lib) is.null(dyn.unload(lib))
+  expect_length(cluster_map(cl, 1, unload, lib = lib, .needs = list(cores = 2)), 1L)
+  expect_identical(parallel::clusterCall(cl, function() "alive"), list("alive"))
+})
+
 test_that("threads of data.table are set and put back", {
   skip_if(!nzchar(system.file(package = "data.table")))
   cl <- make_cluster(2, resources = list(cores = 4))

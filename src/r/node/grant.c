@@ -85,6 +85,17 @@ static int n_set;
 
 static void set_threads(clu_function set, int n) { ((void (*)(int))set)(n); }
 
+/* Tells whether the library that has this function was not unloaded meanwhile. */
+static int is_loaded(clu_function set) {
+  for (int k = 0; k < N_KNOWN; k++) {
+    clu_function_pair found[MOST_LIBRARIES];
+    int m = clu_os_library_functions(known[k].set, known[k].get, found, MOST_LIBRARIES);
+    for (int i = 0; i < m; i++)
+      if (found[i].a == set) return 1;
+  }
+  return 0;
+}
+
 static void remember(const clu_function_pair *x) {
   for (int k = 0; k < n_set; k++)
     if (set_before[k].set == x->a) return;
@@ -98,7 +109,8 @@ static void remember(const clu_function_pair *x) {
 SEXP ffi_set_threads(SEXP n) {
   int threads = Rf_asInteger(n), any = 0;
   for (int k = n_set; threads <= 0 && k > 0; k--)
-    set_threads(set_before[k - 1].set, set_before[k - 1].before);
+    if (is_loaded(set_before[k - 1].set))
+      set_threads(set_before[k - 1].set, set_before[k - 1].before);
   if (threads <= 0) n_set = 0;
   for (int k = 0; k < N_KNOWN && threads > 0; k++) {
     clu_function_pair found[MOST_LIBRARIES];
