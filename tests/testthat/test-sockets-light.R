@@ -297,3 +297,26 @@ test_that("connections leave nothing in R's memory", {
   before <- use(1L)
   expect_lt(use(300L) - before, 150)
 })
+
+test_that("a read that has no memory for its bytes has taken none", {
+  linux_only()
+  s <- start_limited("ulimit -v 420000", c(
+    "listener <- socket_listen(port = 0L, slot = FALSE)",
+    "port <- socket_info(listener)$local_port",
+    "cl <- make_cluster(1)",
+    "task <- cluster_submit(cl, {",
+    "  to <- clutch::socket_connect('localhost', port, slot = FALSE, blocking = TRUE)",
+    "  for (i in 1:300) clutch::socket_write(to, rep(as.raw(0:249), 4e3))",
+    "})",
+    "from <- socket_accept(listener, slot = FALSE)",
+    "failed <- tryCatch(socket_read(from, 1e9, exact = TRUE), error = conditionMessage)",
+    "cat('failed=', failed, '\\n', sep = '')",
+    "broken <- function(e) 'broken'", # where there was no memory for that, either
+    "first <- tryCatch(paste(socket_read(from, 3, exact = TRUE), collapse = ' '),",
+    "                  clutch_socket_broken = broken)",
+    "cat('first=', first, '\\n', sep = '')"
+  ))
+  expect_true(said(s, "^first=", 60))
+  expect_match(value_of(s, "failed"), "cannot allocate")
+  expect_true(value_of(s, "first") %in% c("00 01 02", "broken"))
+})

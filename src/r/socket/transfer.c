@@ -53,9 +53,15 @@ typedef struct {
   size_t got;
 } reading;
 
+/* The call has taken nothing. */
 static void undo(void *data) {
   reading *r = data;
-  if (r->got) clu_sock_unread(r->s, RAW(r->to), r->got);
+  if (r->got && clu_sock_unread(r->s, RAW(r->to), r->got) != CLU_OK) r->s->torn = 1;
+  r->got = 0;
+}
+
+static void undo_on_jump(void *data, Rboolean jump) {
+  if (jump) undo(data);
 }
 
 static clu_sock *readable(SEXP x) {
@@ -64,33 +70,39 @@ static clu_sock *readable(SEXP x) {
   return s;
 }
 
+static SEXP allocate(void *n) { return Rf_allocVector(RAWSXP, (R_xlen_t) * (size_t *)n); }
+
+/* Room for `n` bytes, which begins with what there is. Not protected. Jumps without memory. */
+static SEXP with_room(reading *r, size_t n) {
+  SEXP out = r->got ? R_UnwindProtect(allocate, &n, undo_on_jump, r, NULL) : allocate(&n);
+  if (r->got) memcpy(RAW(out), RAW(r->to), r->got);
+  return out;
+}
+
 /* Up to `n` bytes; with `exact` fewer only at the end. NULL: the peer has finished. */
 SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
   clu_sock *s = readable(x);
   double want = Rf_asReal(n);
   int all = Rf_asLogical(exact) == TRUE;
-  size_t most = want > 0 ? (size_t)want : 0, got = 0;
+  size_t most = want > 0 ? (size_t)want : 0;
   uint64_t deadline = clu_deadline_ns(s->timeout_ns);
-  SEXP out, rest;
+  reading r = {s, R_NilValue, 0};
   PROTECT_INDEX i;
   int ended = 0;
   /* the answer is made as large as what is there: `n` may be a generous bound */
-  PROTECT_WITH_INDEX(out = Rf_allocVector(RAWSXP, 0), &i);
-  while (got < most) {
+  PROTECT_WITH_INDEX(r.to = Rf_allocVector(RAWSXP, 0), &i);
+  while (r.got < most) {
     clu_err e = {0, 0, ""};
     int rc = CLU_OK;
     size_t there = s->end - s->pos;
     if (there) {
-      size_t take = there < most - got ? there : most - got;
-      if (got + take > (size_t)XLENGTH(out)) {
-        size_t room = got + take;
+      size_t take = there < most - r.got ? there : most - r.got;
+      if (r.got + take > (size_t)XLENGTH(r.to)) {
+        size_t room = r.got + take;
         if (all && room < most) room = room * 2 < most ? room * 2 : most;
-        rest = Rf_allocVector(RAWSXP,
-                              (R_xlen_t)room); /* may jump: nothing of this round is taken yet */
-        if (got) memcpy(RAW(rest), RAW(out), got);
-        REPROTECT(out = rest, i);
+        REPROTECT(r.to = with_room(&r, room), i); /* nothing of this round is taken yet */
       }
-      got += clu_sock_take(s, RAW(out) + got, take);
+      r.got += clu_sock_take(s, RAW(r.to) + r.got, take);
       clu_sock_keep(s);
       if (!all) break;
       deadline = clu_deadline_ns(s->timeout_ns);
@@ -103,26 +115,21 @@ SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
       break;
     }
     if (rc == CLU_AGAIN) {
-      reading r = {s, out, got};
       if (!s->blocking && !all) break;
       if (clu_socket_ready(s, CLU_READ, deadline, undo, &r)) continue;
       undo(&r);
       clu_raise_timeout(s, "nothing has come", (double)s->timeout_ns / 1e9, -1);
     }
-    if (got) clu_sock_unread(s, RAW(out), got);
+    undo(&r);
     clu_raise_socket(s, &e, -1);
   }
-  if (!got && ended) {
+  if (!r.got && ended) {
     UNPROTECT(1);
     return R_NilValue;
   }
-  if ((size_t)XLENGTH(out) > got) {
-    rest = Rf_allocVector(RAWSXP, (R_xlen_t)got);
-    if (got) memcpy(RAW(rest), RAW(out), got);
-    REPROTECT(out = rest, i);
-  }
+  if ((size_t)XLENGTH(r.to) > r.got) REPROTECT(r.to = with_room(&r, r.got), i);
   UNPROTECT(1);
-  return out;
+  return r.to;
 }
 
 /* Returns how many have gone: all, but for a non-blocking handle. */
