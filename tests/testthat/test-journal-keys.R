@@ -192,6 +192,17 @@ test_that("code finds variables in ways that are no symbols of theirs", {
   other(hidden(1), hidden(2))
   weighted <- function(w) dist ~ speed
   other(weighted(1), weighted(2))
+  from_package <- function(k) function(i) base::get(paste0("", "k"))
+  other(from_package(1), from_package(2))
+  filled_in <- function(k, beside) function(i) other_package::fill_gaps("{k + 1} of {n}")
+  other(filled_in(1, 1), filled_in(2, 1))
+  same(filled_in(1, 1), filled_in(1, 2))
+  template <- function(k, beside) {
+    line_of_k <- "k is {k}"
+    function(i) fill_gaps(line_of_k)
+  }
+  other(template(1, 1), template(2, 1))
+  same(template(1, 1), template(1, 2))
   compiled <- function(code) list(compiler::compile(code))
   other(compiled(quote(x + 1)), compiled(quote(x + 2)))
   same(compiled(quote(x + 1)), list(quote(x + 1)))

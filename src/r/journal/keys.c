@@ -220,7 +220,7 @@ static int asks_for_any(SEXP f) {
 static void find_named(SEXP env, clu_mentions *m) {
   size_t before;
   do {
-    before = m->n;
+    before = m->n + m->ntexts;
     for (SEXP e = env; !clu_env_stays(e); e = clu_parent_env(e)) {
       SEXP names = PROTECT(R_lsInternal3(e, TRUE, FALSE));
       for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
@@ -233,7 +233,7 @@ static void find_named(SEXP env, clu_mentions *m) {
       }
       UNPROTECT(1);
     }
-  } while (m->n > before);
+  } while (m->n + m->ntexts > before);
 }
 
 /* The variables that code finds in this environment and those around it. */

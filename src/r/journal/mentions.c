@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TEXTS 1000 /* strings of a vector that may be names */
+#define MOST_TEXTS 1000  /* strings of a vector that may be names */
+#define MOST_BYTES 10000 /* of a text whose words may be names */
 
 /* Tells whether a function asks for variables by other means than a symbol. */
 static int asks_for_any(const char *name) {
@@ -94,8 +95,42 @@ static void add(clu_mentions *m, SEXP name) {
   m->n++;
 }
 
+static int is_of_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || (unsigned char)c >= 0x80;
+}
+
+/* A text that is no single word, from which code may take words. */
+static void add_words(clu_mentions *m, SEXP text) {
+  const char *p = CHAR(text);
+  R_xlen_t n = Rf_xlength(text), i = 0;
+  if (text == NA_STRING || n > MOST_BYTES) return;
+  while (i < n && is_of_word(p[i])) i++;
+  if (i == n) return;
+  for (size_t k = 0; k < m->ntexts; k++)
+    if (strcmp(m->texts[k], p) == 0) return;
+  if (m->ntexts == m->room) {
+    size_t room = m->room ? 2 * m->room : 16;
+    char **more = (char **)R_alloc(room, sizeof(char *));
+    if (m->ntexts) memcpy(more, m->texts, m->ntexts * sizeof(char *));
+    m->texts = more;
+    m->room = room;
+  }
+  m->texts[m->ntexts] = R_alloc((size_t)n + 1, 1); /* an active binding may have made it */
+  memcpy(m->texts[m->ntexts++], p, (size_t)n + 1);
+}
+
+static int has_word(const char *text, const char *word) {
+  size_t n = strlen(word);
+  if (n == 0) return 0;
+  for (const char *p = strstr(text, word); p; p = strstr(p + 1, word))
+    if ((p == text || !is_of_word(p[-1])) && !is_of_word(p[n])) return 1;
+  return 0;
+}
+
 void clu_mentions_add_texts(clu_mentions *m, SEXP x) {
   if (Rf_xlength(x) > MOST_TEXTS) return;
+  if (TYPEOF(x) == STRSXP && Rf_xlength(x) == 1) add_words(m, STRING_ELT(x, 0));
   if (TYPEOF(x) == VECSXP)
     for (R_xlen_t i = 0; i < Rf_xlength(x); i++)
       if (TYPEOF(VECTOR_ELT(x, i)) == STRSXP) clu_mentions_add_texts(m, VECTOR_ELT(x, i));
@@ -129,7 +164,12 @@ static void add_symbol(clu_mentions *m, SEXP symbol) {
  * passes over a local variable that is none. */
 static void add_strings(clu_mentions *m, SEXP code) {
   R_CheckStack();
-  if (TYPEOF(code) == LANGSXP && TYPEOF(CAR(code)) == SYMSXP) add(m, PRINTNAME(CAR(code)));
+  if (TYPEOF(code) == LANGSXP && TYPEOF(CAR(code)) == SYMSXP) {
+    const char *called = CHAR(PRINTNAME(CAR(code)));
+    add(m, PRINTNAME(CAR(code)));
+    if ((strcmp(called, "::") == 0 || strcmp(called, ":::") == 0) && TYPEOF(CADDR(code)) == SYMSXP)
+      m->all |= asks_for_any(CHAR(PRINTNAME(CADDR(code)))); /* rlang::sym() */
+  }
   for (; TYPEOF(code) == LANGSXP || TYPEOF(code) == LISTSXP; code = CDR(code))
     add_strings(m, CAR(code));
   if (TYPEOF(code) == SYMSXP && strncmp(CHAR(PRINTNAME(code)), "..", 2) == 0) add_symbol(m, code);
@@ -190,5 +230,8 @@ SEXP clu_mentions_in_packages(const clu_mentions *m) {
 }
 
 int clu_mentions_has(const clu_mentions *m, SEXP name) {
-  return m->all || (m->cap && m->names[place(m->names, m->cap, name)]);
+  if (m->all || (m->cap && m->names[place(m->names, m->cap, name)])) return 1;
+  for (size_t k = 0; k < m->ntexts; k++)
+    if (has_word(m->texts[k], CHAR(name))) return 1;
+  return 0;
 }

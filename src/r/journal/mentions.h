@@ -1,5 +1,7 @@
-/* Which names code mentions: a set of strings, and whether the code may ask for others. Its memory
- * is R_alloc()'s. Strings are told apart as R does it, by their place in its table. */
+/* Which names code mentions: a set of strings, and whether the code may ask for others. A text of
+ * several words, such as a formula or a text with gaps that are filled in ("{x} of {n}"), mentions
+ * each of them. Memory is R_alloc()'s. Strings are told apart as R does it, by their place in its
+ * table. */
 #ifndef CLUTCH_R_MENTIONS_H
 #define CLUTCH_R_MENTIONS_H
 
@@ -8,6 +10,8 @@
 typedef struct clu_mentions {
   SEXP *names; /* a table with open addressing */
   size_t n, cap;
+  char **texts; /* copies of strings with several words */
+  size_t ntexts, room;
   int all; /* it may ask for any */
 } clu_mentions;
 
