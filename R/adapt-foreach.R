@@ -161,7 +161,9 @@ run_loop <- function(loop, cl, code, o, span) {
       needs <- with_needs_of(block$elements, code)
       b$job <- job_new(t, code$fun, block$elements, NULL, needs, o)
       blocks <- c(blocks, list(b))
-      if (!is.null(record)) journal_attach(record, b$job, block$elements, o$seed)
+      if (!is.null(record)) {
+        journal_attach(record, b$job, block$elements, o$seed, isTRUE(needs$has_pointer))
+      }
       read <- read + b$n
       seconds <- if (block$slow) BLOCK_SECONDS else 2 * seconds
       if (!is.null(o$seed)) o$seed <- .Call(ffi_stream_jump, o$seed, b$n)

@@ -32,16 +32,39 @@ packing <- function(registered, paths = NULL) {
 # The object as it travels: itself, or what unpack() takes.
 pack <- function(x, registered, paths = NULL) {
   s <- packing(registered, paths)
-  y <- with_gaps(x, s)
-  while (s$done < s$queued) {
-    s$done <- s$done + 1L
-    contents_with_gaps(s$queue[[as.character(s$done)]], s)
-  }
+  y <- all_with_gaps(x, s)
   if (!length(s$made)) return(x)
   bytes <- serialize(list(y, s$frames), NULL, xdr = FALSE, refhook = function(x) text_for(x, s))
   structure(list(bytes = bytes, made = s$made, beside = s$beside, libraries = s$libraries,
                  n = length(s$frames)),
             class = "clutch_packed")
+}
+
+all_with_gaps <- function(x, s) {
+  y <- with_gaps(x, s)
+  while (s$done < s$queued) {
+    s$done <- s$done + 1L
+    contents_with_gaps(s$queue[[as.character(s$done)]], s)
+  }
+  y
+}
+
+# By the address of each object that a recipe takes: list(class, from, data), see made_again(). Of a
+# file of compiled code the data has the bytes, and not where it is. `held`: keeps these objects.
+made_by_address <- function(x, registered) {
+  s <- packing(registered)
+  all_with_gaps(x, s)
+  known <- mget(ls(s$known, sorted = FALSE), envir = s$known)
+  known <- known[startsWith(as.character(known), "m")]
+  made <- lapply(known, function(text) {
+    what <- s$made[[as.integer(substring(text, 2L))]]
+    if (inherits(what$data, "clutch_library")) {
+      bytes <- s$libraries[[what$data$path]]
+      what$data <- list(what$data$symbol, what$data$package, bytes)
+    }
+    what
+  })
+  list(made = made, held = s$held)
 }
 
 text_for <- function(x, s) {

@@ -83,7 +83,7 @@ submit_map <- function(work) {
   n <- length(work$elements)
   record <- journal_begin(o, work$f, work$more, o$needs, n)
   on.exit(journal_end(record))
-  record$keys <- .Call(ffi_element_keys, work$elements, record$key)
+  record$keys <- element_keys(work$elements, record$key, record$has_pointer)
   tell_kept_before(record)
   check_journal(record, flush = TRUE)
   journal_end(record)
@@ -248,5 +248,5 @@ is_same_map <- function(record, work, o) {
   if (!identical(key, record$key)) return(FALSE)
   has_seed <- !is.null(o$seed) && !isTRUE(o$seed_is_drawn)
   if (has_seed && !identical(o$seed, record$seed)) return(FALSE)
-  identical(.Call(ffi_element_keys, work$elements, key), record$keys)
+  identical(element_keys(work$elements, key, record$has_pointer), record$keys)
 }

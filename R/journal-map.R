@@ -80,6 +80,7 @@ new_journal_record <- function(o, f, more, needs, n) {
   ), parent = emptyenv())
   ok <- FALSE
   on.exit(if (!ok) journal_end(record))
+  record$has_pointer <- isTRUE(needs$has_pointer)
   record$parts <- code_parts(f, more, needs, o, record$packages)
   record$key <- key_of_parts(record$parts)
   record$run <- runs_of(record)
@@ -163,7 +164,8 @@ check_journal <- function(record, flush = FALSE) {
 code_parts <- function(f, more, needs, o, used) {
   # a helper that looks into its callers finds what is beside the function
   is_asking <- asks_callers(functions_of(NULL, more, needs))
-  key <- function(x) .Call(ffi_key, x, NULL, is_asking)
+  made <- if (isTRUE(needs$has_pointer)) keys_of_made(list(f, more, needs$globals))
+  key <- function(x) .Call(ffi_key, x, NULL, is_asking, made)
   names_of <- function(x, text) {
     if (!length(x)) return(character())
     names <- names_or_empty(x)
@@ -173,7 +175,7 @@ code_parts <- function(f, more, needs, o, used) {
   globals <- needs$globals
   if (length(globals)) globals <- globals[order(names(globals), method = "radix")]
   developed <- Filter(is_developed, used)
-  packages <- sort(unique(as.character(o$packages)), method = "radix")
+  packages <- unique(as.character(o$packages)) # the last one masks the others
   parts <- c(
     list(`.f` = key(f)),
     stats::setNames(lapply(unname(more), key), names_of(more, "argument `%s`")),
@@ -219,7 +221,22 @@ takes_state <- function(functions) {
                         "future_map"))
 }
 
-key_of <- function(x) .Call(ffi_key, x, NULL, FALSE)
+key_of <- function(x) .Call(ffi_key, x, NULL, FALSE, NULL)
+
+element_keys <- function(elements, start, has_pointer) {
+  .Call(ffi_element_keys, elements, start, if (isTRUE(has_pointer)) keys_of_made(elements))
+}
+
+# Objects that are made again on the nodes (R/code-pack.R) count with their data: an environment that
+# has the keys of these, by the address of the object. NULL: there is none, or one cannot be packed,
+# which is an error when it travels.
+keys_of_made <- function(x) {
+  all <- tryCatch(made_by_address(x, registered_recipes()), clutch_pointer = function(e) NULL)
+  if (!length(all$made)) return(NULL)
+  keys <- list2env(lapply(all$made, key_of), parent = emptyenv())
+  attr(keys, "held") <- all$held
+  keys
+}
 
 names_or_empty <- function(x) if (is.null(names(x))) character(length(x)) else names(x)
 
@@ -391,10 +408,12 @@ record_numbers <- function(record) {
 
 # A job that has not begun takes what the journal has of its elements, and records the others.
 # `elements`: NULL: it is one task without an element. `seed`: the stream of the first of them.
-journal_attach <- function(record, job, elements, seed = record$seed) {
+# `has_pointer`: some may have pointers.
+journal_attach <- function(record, job, elements, seed = record$seed,
+                           has_pointer = record$has_pointer) {
   if (is.null(elements)) elements <- list(NULL)
   keys <- record$keys
-  if (is.null(keys)) keys <- .Call(ffi_element_keys, elements, record$key)
+  if (is.null(keys)) keys <- element_keys(elements, record$key, has_pointer)
   kept <- .Call(ffi_job_record, job, record$ptr, keys, record_numbers(record), seed)
   record$first <- record$first + length(elements)
   record$kept <- sum(record$kept, kept)

@@ -1,7 +1,7 @@
 # Keys: the same function, however it is written, has the same key; one that may compute something
 # else has another.
 
-key <- function(x) clutch:::key_text(.Call(clutch:::ffi_key, x, NULL, FALSE))
+key <- function(x) clutch:::key_text(.Call(clutch:::ffi_key, x, NULL, FALSE, NULL))
 same <- function(a, b) expect_identical(key(a), key(b))
 other <- function(a, b) expect_false(identical(key(a), key(b)))
 # A function from text, with or without source references
@@ -313,7 +313,7 @@ test_that("a package that load_all() has made counts with its code, another by i
 })
 
 test_that("an element has the key that the node would see", {
-  elements <- function(x) .Call(clutch:::ffi_element_keys, x, NULL)
+  elements <- function(x) .Call(clutch:::ffi_element_keys, x, NULL, NULL)
   expect_identical(elements(c(1, 2)), elements(list(1, 2)))
   expect_identical(elements(1:3), elements(list(1L, 2L, 3L)))
   expect_identical(elements(c("a", NA)), elements(list("a", NA_character_)))
@@ -324,8 +324,94 @@ test_that("an element has the key that the node would see", {
   expect_length(elements(1:3), 48L)
   expect_length(elements(list()), 0L)
   start <- as.raw(1:16)
-  expect_false(identical(elements(1), .Call(clutch:::ffi_element_keys, 1, start)))
-  expect_identical(elements(1), .Call(clutch:::ffi_key, 1, NULL, FALSE))
+  expect_false(identical(elements(1), .Call(clutch:::ffi_element_keys, 1, start, NULL)))
+  expect_identical(elements(1), .Call(clutch:::ffi_key, 1, NULL, FALSE, NULL))
+})
+
+test_that("a generic of the workspace counts with the methods that the workspace has", {
+  on.exit({
+    methods::removeGeneric("valueOf", globalenv())
+    methods::removeClass("Child", globalenv())
+    methods::removeClass("Parent", globalenv())
+  })
+  define <- function(code) eval(code, globalenv())
+  define(quote({
+    setClass("Parent", representation(v = "numeric"))
+    setClass("Child", contains = "Parent")
+    setGeneric("valueOf", function(o) standardGeneric("valueOf"))
+    setMethod("valueOf", "Parent", function(o) o@v)
+  }))
+  generic <- function() get("valueOf", globalenv())
+  before <- key(generic())
+  # a call looks for the method of a class that has none of its own, and remembers it
+  expect_identical(define(quote(valueOf(new("Child", v = 2)))), 2)
+  expect_identical(key(generic()), before)
+  define(quote(setMethod("valueOf", "Parent", function(o) o@v + 1)))
+  changed <- key(generic())
+  expect_false(identical(changed, before))
+  define(quote(setMethod("valueOf", "Child", function(o) o@v + 1)))
+  expect_false(key(generic()) %in% c(before, changed))
+  define(quote(removeMethod("valueOf", "Child")))
+  define(quote(setMethod("valueOf", "Parent", function(o) o@v)))
+  expect_identical(key(generic()), before)
+})
+
+test_that("objects that are made again on nodes count with the data of which they are made", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  path <- tempfile(fileext = ".journal")
+  # only what its pointer leads to tells one object from another
+  behind <- new.env()
+  object <- function(data) {
+    x <- structure(list(ptr = .Call(clutch:::ffi_globals_new)), class = "kept_outside")
+    assign(.Call(clutch:::ffi_address, x$ptr), data, behind)
+    x
+  }
+  register_travel("kept_outside", function(x) get(.Call(clutch:::ffi_address, x$ptr), behind),
+                  function(data) structure(list(data = data), class = "kept_outside"))
+  on.exit(register_travel("kept_outside", NULL), add = TRUE)
+  one <- object(1)
+  two <- object(2)
+  map <- function(...) suppressMessages(cluster_map_dbl(cl, ..., .journal = path))
+  n <- function() nrow(journal_read(path, all = TRUE))
+  data_of <- function(x) x$data
+  expect_identical(map(list(one, two), data_of), c(1, 2))
+  expect_identical(map(list(two, one, object(2), object(3)), data_of), c(2, 1, 2, 3))
+  expect_identical(n(), 3L)
+  constant <- function(i, x) x$data
+  expect_identical(map(1, constant, x = one), 1)
+  expect_identical(map(1, constant, x = two), 2)
+  expect_identical(map(1, constant, x = object(1)), 1)
+  closure <- function(x) function(i) x$data
+  expect_identical(map(1, closure(one)), 1)
+  expect_identical(map(1, closure(two)), 2)
+  expect_identical(n(), 7L)
+  task <- function(x) collect(cluster_submit_call(cl, data_of, list(x), .journal = path))
+  expect_identical(c(task(one), task(two), task(one)), c(1, 2, 1))
+  expect_identical(n(), 9L)
+  skip_if_not_installed("foreach")
+  registerDoClutch(cl, journal = path)
+  on.exit(foreach::registerDoSEQ(), add = TRUE)
+  on.exit(registerDoClutch(cl), add = TRUE, after = FALSE)
+  `%dopar%` <- foreach::`%dopar%`
+  loop <- function(all) suppressMessages(foreach::foreach(x = all) %dopar% x$data)
+  expect_identical(loop(list(one)), list(1))
+  expect_identical(loop(list(two)), list(2))
+})
+
+test_that("the order in which packages are attached counts", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  path <- tempfile(fileext = ".journal")
+  map <- function(packages) {
+    suppressMessages(cluster_map_int(cl, 1L, function(i) i, .packages = packages, .journal = path))
+  }
+  both <- c("stats4", "splines")
+  map(both)
+  map(both)
+  expect_identical(nrow(journal_read(path)), 1L)
+  map(rev(both)) # a function of one may mask that of the other
+  expect_identical(nrow(journal_read(path)), 2L)
 })
 
 test_that("the keys of this version are those of every other", {

@@ -41,8 +41,8 @@
   IN_TURN(ffi_journal_values, 5, (SEXP journal, SEXP keys, SEXP as, SEXP seed, SEXP wants))      \
   IN_TURN(ffi_journal_kept, 2, (SEXP x, SEXP kept))                                              \
   IN_TURN(ffi_job_record, 5, (SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed))         \
-  PLAIN(ffi_key, 3, (SEXP x, SEXP start, SEXP all))                                              \
-  PLAIN(ffi_element_keys, 2, (SEXP elements, SEXP start))                                        \
+  PLAIN(ffi_key, 4, (SEXP x, SEXP start, SEXP all, SEXP made))                                   \
+  PLAIN(ffi_element_keys, 3, (SEXP elements, SEXP start, SEXP made))                             \
   PLAIN(ffi_file_new, 2, (SEXP path, SEXP text))                                                 \
   /* r/session/acceptor.c */                                                                     \
   IN_TURN(ffi_acceptor_open, 4, (SEXP host, SEXP ports, SEXP backlog, SEXP secret))              \

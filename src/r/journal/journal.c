@@ -17,24 +17,24 @@ static const unsigned char *start_of(SEXP start) {
   return start == R_NilValue ? NULL : RAW_RO(start);
 }
 
-/* The key of an object, as raw vector. `start`: the key with which it begins, or NULL. `all`: see
- * clu_key_of(). */
-SEXP ffi_key(SEXP x, SEXP start, SEXP all) {
+/* The key of an object, as raw vector. `start`: the key with which it begins, or NULL. `all`,
+ * `made`: see clu_key_of(). */
+SEXP ffi_key(SEXP x, SEXP start, SEXP all, SEXP made) {
   unsigned char key[CLU_HASH];
   SEXP out;
-  clu_key_of(x, start_of(start), Rf_asLogical(all) == 1, key);
+  clu_key_of(x, start_of(start), Rf_asLogical(all) == 1, made, key);
   out = Rf_allocVector(RAWSXP, CLU_HASH);
   memcpy(RAW(out), key, CLU_HASH);
   return out;
 }
 
 /* Returns the keys of all elements, one behind the other. `elements`: a list or a plain vector. */
-SEXP ffi_element_keys(SEXP elements, SEXP start) {
+SEXP ffi_element_keys(SEXP elements, SEXP start, SEXP made) {
   R_xlen_t n = Rf_xlength(elements);
   SEXP out = PROTECT(Rf_allocVector(RAWSXP, n * CLU_HASH));
   for (R_xlen_t i = 0; i < n; i++) {
     if (i % 65536 == 65535) R_CheckUserInterrupt();
-    clu_key_of_element(elements, i, start_of(start), RAW(out) + i * CLU_HASH);
+    clu_key_of_element(elements, i, start_of(start), made, RAW(out) + i * CLU_HASH);
   }
   UNPROTECT(1);
   return out;

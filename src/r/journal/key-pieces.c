@@ -162,7 +162,7 @@ static size_t number_alone(unsigned char to[32], char tag, uint64_t bits, int si
 }
 
 static void key_of_string(SEXP x, const unsigned char *start, unsigned char out[CLU_HASH]) {
-  clu_keying k = {{0}, {NULL, NULL, 0, 0}, 0};
+  clu_keying k = {{0}, {NULL, NULL, 0, 0}, 0, R_NilValue};
   clu_hash_begin(&k.h, start);
   clu_key_tag(&k, 's');
   clu_key_number(&k, 1);

@@ -13,7 +13,8 @@ typedef struct clu_seen {
 typedef struct clu_keying {
   clu_hash h;
   clu_seen seen;
-  int all; /* of the environments of functions all variables count */
+  int all;   /* of the environments of functions all variables count */
+  SEXP made; /* see clu_key_of() */
 } clu_keying;
 
 /* Its number, from 1, if this was met before; else 0, and it is from now on. */

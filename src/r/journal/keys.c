@@ -1,6 +1,7 @@
 #include "r/journal/keying.h"
 
 #include <R_ext/Utils.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,6 +252,24 @@ static void code_environment(clu_keying *k, SEXP env, clu_mentions *m) {
   if (env == R_GlobalEnv) packages(k, m);
 }
 
+/* The methods of a generic function of package methods that the workspace has. Those of packages
+ * are code of packages. */
+static void methods_of_workspace(clu_keying *k, SEXP env) {
+  SEXP symbol = Rf_install(".MTable"), table, names, *all;
+  if (!R_existsVarInFrame(env, symbol)) return;
+  table = PROTECT(clu_value_in(symbol, env));
+  names = PROTECT(TYPEOF(table) == ENVSXP ? R_lsInternal3(table, TRUE, FALSE)
+                                          : Rf_allocVector(STRSXP, 0));
+  all = sorted_names(names);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
+    SEXP f = PROTECT(clu_value_in(Rf_installTrChar(all[i]), table));
+    SEXP home = TYPEOF(f) == CLOSXP ? clu_closure_env(f) : R_BaseEnv;
+    if (home == R_GlobalEnv || !clu_env_stays(home)) variable(k, all[i], table);
+    UNPROTECT(1);
+  }
+  UNPROTECT(2);
+}
+
 /* Equal code in one environment is the same function, be it one object or several. */
 static void closure(clu_keying *k, SEXP x) {
   SEXP env = clu_closure_env(x), body = PROTECT(R_ClosureExpr(x)), formals = clu_closure_formals(x);
@@ -277,6 +296,7 @@ static void closure(clu_keying *k, SEXP x) {
     clu_mentions_add(&m, formals, body);
     m.all |= k->all;
     code_environment(k, env, &m);
+    if (Rf_isS4(x)) methods_of_workspace(k, env);
   }
   UNPROTECT(1);
 }
@@ -337,8 +357,22 @@ static void promise(clu_keying *k, SEXP x) {
   UNPROTECT(1);
 }
 
+/* An object that is made again elsewhere is as its data. Tells whether it is one. */
+static int made_again(clu_keying *k, SEXP x) {
+  char address[32];
+  SEXP key;
+  if (k->made == R_NilValue || !Rf_isObject(x)) return 0;
+  snprintf(address, sizeof address, "%p", (void *)x); /* as of ffi_address() */
+  key = clu_value_in(Rf_install(address), k->made);
+  if (TYPEOF(key) != RAWSXP) return 0;
+  clu_key_tag(k, 'M');
+  clu_hash_add(&k->h, RAW_RO(key), (size_t)Rf_xlength(key));
+  return 1;
+}
+
 static void object(clu_keying *k, SEXP x) {
   R_CheckStack();
+  if (made_again(k, x)) return;
   if (is_of_no_use(x)) {
     clu_key_tag(k, 'O');
     return;
@@ -384,19 +418,20 @@ static void object(clu_keying *k, SEXP x) {
   all_attributes(k, x);
 }
 
-void clu_key_of(SEXP x, const unsigned char *start, int all, unsigned char out[CLU_HASH]) {
+void clu_key_of(SEXP x, const unsigned char *start, int all, SEXP made,
+                unsigned char out[CLU_HASH]) {
   const void *vmax = vmaxget();
-  clu_keying k = {{0}, {NULL, NULL, 0, 0}, all};
+  clu_keying k = {{0}, {NULL, NULL, 0, 0}, all, made};
   clu_hash_begin(&k.h, start);
   object(&k, x);
   clu_hash_end(&k.h, out);
   vmaxset(vmax);
 }
 
-void clu_key_of_element(SEXP x, R_xlen_t i, const unsigned char *start,
+void clu_key_of_element(SEXP x, R_xlen_t i, const unsigned char *start, SEXP made,
                         unsigned char out[CLU_HASH]) {
   if (TYPEOF(x) == VECSXP)
-    clu_key_of(VECTOR_ELT(x, i), start, 0, out);
+    clu_key_of(VECTOR_ELT(x, i), start, 0, made, out);
   else
     clu_key_of_scalar(x, i, start, out);
 }

@@ -12,7 +12,9 @@
  * found that the code mentions, with these names. So a clock, a connection or a cluster that lies
  * beside does not make another key. Environments that are data count with all that is in them.
  * Clusters of this package, pointers and connections are all the same: on a node they are of no
- * use.
+ * use. An object that is made again there is as the data of which it is made.
+ *
+ * A generic function of package methods counts with the methods that the workspace has for it.
  *
  * Hash: core/base/hash.h. Memory is R's: a jump leaks nothing.
  */
@@ -23,11 +25,13 @@
 #include "r/base/r-api.h"
 
 /* The key of an object. `start`: the key with which the hash begins, or NULL. `all`: of the
- * environments of functions all variables count. Promises are forced, so code of R may run; may
- * jump. */
-void clu_key_of(SEXP x, const unsigned char *start, int all, unsigned char out[CLU_HASH]);
+ * environments of functions all variables count. `made`: an environment that has, by the address of
+ * an object, the key of the data of which it is made again elsewhere; or R_NilValue. Promises are
+ * forced, so code of R may run; may jump. */
+void clu_key_of(SEXP x, const unsigned char *start, int all, SEXP made,
+                unsigned char out[CLU_HASH]);
 /* Does the same of element `i` of a list or of a plain vector, as the node gets it. */
-void clu_key_of_element(SEXP x, R_xlen_t i, const unsigned char *start,
+void clu_key_of_element(SEXP x, R_xlen_t i, const unsigned char *start, SEXP made,
                         unsigned char out[CLU_HASH]);
 
 #endif
