@@ -144,8 +144,10 @@ values_of_rows <- function(ptr, rows) {
 #' @export
 journal_compact <- function(path) {
   check_journal_file(path)
-  path <- journal_path(path)
-  if (!is.null(.Call(ffi_journal_shared, path))) {
+  path <- journal_path(path, "`path`")
+  shared <- .Call(ffi_journal_shared, path)
+  if (!is.null(shared)) {
+    .Call(ffi_handle_end, shared)
     throw("journal_locked", sprintf("journal '%s' is in use in this session", path),
           host = Sys.info()[["nodename"]], pid = Sys.getpid())
   }

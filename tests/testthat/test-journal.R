@@ -768,6 +768,16 @@ test_that("bad input is an error before anything starts", {
 })
 
 test_that("Ctrl-C leaves what was done, and the next call goes on", {
+test_that("a journal that is in use is not made shorter, and is given up all the same", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  task <- cluster_submit(cl, Sys.sleep(60), .journal = path)
+  expect_error(journal_compact(path), class = "clutch_journal_locked")
+  cancel(task)
+  expect_false(file.exists(paste0(path, ".lock")))
+})
+
   path <- new_journal()
   lines <- c(
     sprintf("path <- %s", deparse(path)),
