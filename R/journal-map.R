@@ -13,7 +13,8 @@ JOURNAL_FORMAT <- 1L
 
 # Says how often a map was completed in this session, by journal and key.
 the$journal_runs <- new.env(parent = emptyenv())
-# Has the keys of maps whose function has no name, in their order, by journal and label.
+# Has the keys of maps whose function has no name, in their order, by journal and label; and, by
+# journal, those of all maps that this session has begun.
 the$journal_maps <- new.env(parent = emptyenv())
 
 # `o`: of task_options(). An environment: what run_map() needs of a journal; NULL: there is none.
@@ -28,6 +29,7 @@ journal_begin <- function(o, f, more, needs, n) {
   record$label <- journal_label(o)
   record$place <- place_in_session(record)
   if (!length(mine)) check_changed(record, jobs, o)
+  known_in_session(record, record$path)
   warn_versions(record, mine)
   record$number <- job_record(record, mine, record$key, record$parts, record$seed, o)
   ok <- TRUE
@@ -95,12 +97,12 @@ stream_of_key <- function(first, key) {
 }
 
 # The path that all sessions have for it: a link leads to the same file, also to one that is not
-# there yet.
-journal_path <- function(path) {
+# there yet. `what`: what errors call it.
+journal_path <- function(path, what = "`.journal`") {
   path <- if (file.exists(path)) normalizePath(path) else end_of_links(path)
   folder <- normalizePath(dirname(path), mustWork = FALSE)
-  if (!dir.exists(folder)) throw("argument", sprintf("`.journal`: there is no folder '%s'", folder))
-  if (dir.exists(path)) throw("argument", sprintf("`.journal`: '%s' is a folder", path))
+  if (!dir.exists(folder)) throw("argument", sprintf("%s: there is no folder '%s'", what, folder))
+  if (dir.exists(path)) throw("argument", sprintf("%s: '%s' is a folder", what, path))
   file.path(folder, basename(path))
 }
 
@@ -326,7 +328,8 @@ check_changed <- function(record, jobs, o) {
 }
 
 # The last map that was called the same; or, where its function has no name, that came at the same
-# place in its session; or the only one there is. NULL: none.
+# place in its session; or the only one there is, unless this session has begun it: a script may have
+# several maps in one file. NULL: none.
 changed_job <- function(record, jobs) {
   if (!length(jobs)) return(NULL)
   is_same <- function(job) {
@@ -335,8 +338,8 @@ changed_job <- function(record, jobs) {
   }
   same <- Filter(is_same, jobs)
   if (length(same)) return(same[[length(same)]])
-  keys <- unique(lapply(jobs, function(job) job$key))
-  if (length(keys) == 1L) jobs[[length(jobs)]]
+  keys <- unique(vapply(jobs, function(job) key_text(job$key), ""))
+  if (length(keys) == 1L && !keys %in% the$journal_maps[[record$path]]) jobs[[length(jobs)]]
 }
 
 changed_parts <- function(before, now) {
@@ -349,10 +352,14 @@ changed_parts <- function(before, now) {
 # session. NA: the function has one.
 place_in_session <- function(record) {
   if (grepl(": ", record$label, fixed = TRUE)) return(NA_integer_)
-  name <- paste(record$path, record$label)
+  match(key_text(record$key), known_in_session(record, paste(record$path, record$label)))
+}
+
+# Adds the key of this map to those that are known by this name, and returns all of them.
+known_in_session <- function(record, name) {
   known <- unique(c(the$journal_maps[[name]], key_text(record$key)))
   assign(name, known, envir = the$journal_maps)
-  match(key_text(record$key), known)
+  known
 }
 
 # Returns what the map is called, as text: see task-job-label.R.

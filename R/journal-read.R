@@ -44,7 +44,7 @@ journal_read <- function(path, values = FALSE, all = FALSE) {
   check_journal_file(path)
   check_flag(values, "`values`")
   check_flag(all, "`all`")
-  ptr <- .Call(ffi_journal_open, journal_path(path), Inf, NULL, NULL)
+  ptr <- .Call(ffi_journal_open, journal_path(path, "`path`"), Inf, NULL, NULL)
   on.exit(.Call(ffi_handle_end, ptr))
   tell_damage(path, within_reading(.Call(ffi_journal_counts, ptr)))
   rows <- .Call(ffi_journal_rows, ptr)

@@ -141,6 +141,26 @@ test_that("a message says what has changed, or an error before anything starts",
   expect_identical(map(k = 3), list(9, 15, 21))
 })
 
+test_that("another map of the same session and journal is no change of the first one", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  f <- workspace(function(i) i + 1)
+  g <- workspace(function(i) i * 2)
+  script <- function() {
+    c(cluster_map_dbl(cl, 1:2, f, .journal = path, .journal_if_changed = "error"),
+      cluster_map_dbl(cl, 1:2, g, .journal = path, .journal_if_changed = "error"))
+  }
+  expect_silent(x <- script())
+  expect_identical(suppressMessages(script()), x)
+  # in a new session the only map that there is may be this one, as it was before
+  path <- new_journal()
+  cluster_map_dbl(cl, 1:2, f, .journal = path)
+  maps <- clutch:::the$journal_maps
+  rm(list = ls(maps), envir = maps)
+  expect_message(cluster_map_dbl(cl, 1:2, g, .journal = path), "`.f` has changed")
+})
+
 test_that("an element that has used random numbers has its stream in its key", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
@@ -748,6 +768,16 @@ test_that("a journal is made shorter, and what counts stays", {
   expect_identical(dir(dirname(path)), basename(path))
 })
 
+test_that("a journal that is in use is not made shorter, and is given up all the same", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  task <- cluster_submit(cl, Sys.sleep(60), .journal = path)
+  expect_error(journal_compact(path), class = "clutch_journal_locked")
+  cancel(task)
+  expect_false(file.exists(paste0(path, ".lock")))
+})
+
 test_that("bad input is an error before anything starts", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE)
@@ -764,20 +794,12 @@ test_that("bad input is an error before anything starts", {
   expect_false(file.exists(path))
   expect_error(journal_read(tempfile()), class = "clutch_journal")
   expect_error(journal_read(1), class = "clutch_argument")
+  expect_error(journal_read(tempdir()), "`path`: ", fixed = TRUE, class = "clutch_argument")
+  expect_error(journal_compact(tempdir()), "`path`: ", fixed = TRUE, class = "clutch_argument")
   expect_identical(cluster_map(cl, list(), identity, .journal = path), list())
 })
 
 test_that("Ctrl-C leaves what was done, and the next call goes on", {
-test_that("a journal that is in use is not made shorter, and is given up all the same", {
-  cl <- make_cluster(1)
-  on.exit(stop_cluster(cl), add = TRUE)
-  path <- new_journal()
-  task <- cluster_submit(cl, Sys.sleep(60), .journal = path)
-  expect_error(journal_compact(path), class = "clutch_journal_locked")
-  cancel(task)
-  expect_false(file.exists(paste0(path, ".lock")))
-})
-
   path <- new_journal()
   lines <- c(
     sprintf("path <- %s", deparse(path)),
