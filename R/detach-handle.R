@@ -115,8 +115,9 @@ deliver_job <- function(x) {
       stop(errorCondition(sprintf("the map '%s' was cancelled", x$job$name), call = NULL,
                           class = c("clutch_task_cancelled", "clutch_task_error", "clutch_error")))
     },
-    gone = throw("jobs", sprintf(paste("the map '%s' was collected by another session: its values",
-                                       "are in journal '%s'"), x$job$name, x$job$record$path)),
+    gone = throw("jobs", sprintf(paste("the map '%s' was collected before, by another handle:",
+                                       "its values are in journal '%s'"), x$job$name,
+                                 x$job$record$path)),
     throw_lost(x)
   )
   has <- values_of_job(x)

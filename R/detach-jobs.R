@@ -201,8 +201,10 @@ print_jobs <- function(x) {
 print_kept <- function(kept) {
   for (i in seq_len(NROW(kept))) {
     packages <- if (nzchar(kept$packages[[i]])) paste(" with", kept$packages[[i]]) else ""
+    until <- kept$until[[i]]
+    is_today <- as.numeric(until) - as.numeric(Sys.time()) < 43200
     cat(sprintf("a fork server%s waits for the next session until %s, pid %d\n", packages,
-                format(kept$until[[i]], "%H:%M:%S"), kept$pid[[i]]))
+                format(until, if (is_today) "%H:%M:%S" else "%Y-%m-%d %H:%M:%S"), kept$pid[[i]]))
   }
 }
 

@@ -7,8 +7,9 @@
 #'
 #' @return In a task of a map or of [cluster_submit()] with `.needs`: named list. `memory`: number
 #'   of bytes that it has asked for. `cores`: integer, its cores, which may be more than it has
-#'   asked for. For each kind of units a character vector: the names of its units; of a part of a
-#'   unit the name of that. What it has not asked for is not there. Elsewhere an empty list.
+#'   asked for, or 1 where it has asked for units only. For each kind of units a character vector:
+#'   the names of its units; of a part of a unit the name of that. What else it has not asked for is
+#'   not there. Elsewhere an empty list.
 #' @seealso [cluster_map()], [make_cluster()]
 #' @examples
 #' cl <- make_cluster(2, resources = list(gpu = 0:1, cores = 2))

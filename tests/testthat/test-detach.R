@@ -33,6 +33,14 @@ test_that("a detached map returns at once, and its values are those of the map",
   expect_identical(nrow(cluster_jobs()), 0L)
   expect_identical(suppressMessages(collect(job)), values)
   expect_identical(nrow(journal_read(path)), 3L)
+  # another handle has none, in whatever session
+  suppressMessages({
+    job <- cluster_map(cl, x, f, .journal = path, .detach = TRUE)
+    collect(cluster_attach("fits"))
+  })
+  e <- tryCatch(collect(job), error = identity)
+  expect_s3_class(e, c("clutch_jobs", "clutch_error"), exact = FALSE)
+  expect_no_match(conditionMessage(e), "session")
   # the same call, not detached, takes all from the journal
   expect_identical(suppressMessages(cluster_map(cl, x, f, .journal = path)), values)
   expect_identical(nrow(journal_read(path, all = TRUE)), 3L)
