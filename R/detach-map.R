@@ -46,7 +46,9 @@ detach_map <- function(cl, elements, f, more, o, env) {
     return(submit_there(work))
   }
   # what this cluster can never meet, its runner's cannot either
-  if (inherits(cl, "clutch_cluster")) needs_of_job(tasks_of(cl), o$asked, length(elements))
+  if (inherits(cl, "clutch_cluster") && length(elements)) {
+    needs_of_job(tasks_of(cl), o$asked, length(elements))
+  }
   new_job(submit_map(work))
 }
 

@@ -116,4 +116,7 @@ test_that("elements of a detached map ask for cores and units", {
   expect_setequal(unlist(collect(job, timeout = 60)), c("a", "b"))
   expect_error(cluster_map(cl, 1, f, .needs = list(gpu = 3), .journal = journal_file(),
                            .detach = "too-many"), class = "clutch_resources")
+  none <- cluster_map(cl, list(), f, .needs = list(gpu = 1), .journal = journal_file(),
+                      .detach = "none")
+  expect_identical(collect(none, timeout = 60), list())
 })
