@@ -114,6 +114,13 @@ check "C functions have 60 lines at most" \
     /^[a-zA-Z].*\) \{$|^    .*\) \{$/ && !from { from = FNR; name = $0 }
     /^}/ { if (from && FNR - from > 60) print FILENAME ":" from ": " name; from = 0 }' $sources)"
 
+# A header that is not listed changes, and what includes it is not compiled again.
+check "all headers are in HDRS of src/Makevars.in and src/Makevars.win" \
+  "$(for h in $(cd src && find . -name '*.h' | sed 's:^[.]/::' | sort); do
+    case $h in win/*) lists=src/Makevars.win ;; posix/*) lists=src/Makevars.in ;; *) lists='src/Makevars.in src/Makevars.win' ;; esac
+    for list in $lists; do grep -qxF "$h" <(tr -s ' \\' '\n' <"$list") || echo "$list: $h"; done
+  done)"
+
 # ---- what objects need of each other ----
 
 if [ -n "$objects" ]; then
