@@ -156,7 +156,8 @@
 #'   * `cores`: whole number. So many threads are set in the libraries that its node has loaded
 #'     (OpenMP, OpenBLAS, MKL, \pkg{data.table}), and in the environment variables from which others
 #'     take them; they are put back afterwards. What has not asked for cores counts with one, and
-#'     waits for none. The last elements, when nothing else waits, share the cores that are free.
+#'     waits for none. The last elements, when nothing else waits, share the cores that are free
+#'     (tasks of [cluster_submit()] do not: nobody knows which come next).
 #'     Where others of the map are about to end, by the times measured so far, such an element waits
 #'     for their cores, if it will be done sooner with them.
 #'   * Other names are kinds of units, as argument `resources` of [make_cluster()] says: a whole

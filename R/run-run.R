@@ -28,8 +28,10 @@
 #' @param f function, or the name of one, or a formula as in [cluster_map()]. Its first argument is
 #'   the rank. The variables and packages that it needs travel with it.
 #' @param args list: further arguments of `f`, the same for all parts.
-#' @param .globals,.packages,.timeout,.relay,.max_memory,.priority,.needs,.fresh,.pointers as in
+#' @param .globals,.packages,.timeout,.relay,.max_memory,.priority,.fresh,.pointers as in
 #'   [cluster_submit()].
+#' @param .needs as in [cluster_submit()]: what each part asks for. A host has to have it for all of
+#'   its nodes at the same time.
 #' @param .seed as in [cluster_map()]: each rank has a random stream of its own.
 #' @param .retries,.journal,.journal_sync,.journal_errors have to be as they are by default: a part
 #'   cannot be begun again by itself.
@@ -40,6 +42,7 @@
 #'   own; and `errors`: a list of all parts' errors, `NULL` for those that have none.
 #'   `clutch_node_died`, too: its node has died. `clutch_argument`: nodes on several machines
 #'   without a connection for it, see *Where it works*. `clutch_start`: a host cannot take part.
+#'   `clutch_resources`: all parts of a host together ask for more than it has.
 #' @references The Message Passing Interface, \url{https://www.mpi-forum.org/docs/}, has the model:
 #'   ranks, messages that keep their order for each pair, collective operations.
 #' @seealso [node_send()], [node_barrier()]
@@ -67,8 +70,9 @@ cluster_run <- new_submit(alist(cl = , f = , args = list()), function() { # noli
   code <- as.call(list(substitute(f), quote(...)))
   fun <- function_to_call(f, env)
   check_run_options(.retries, .journal)
-  tasks_of(cl) # an error where it knows no tasks, or was stopped
+  t <- tasks_of(cl) # an error where it knows no tasks, or was stopped
   o <- task_options(given_options(environment(), submit_options), submit_options)
+  check_at_once(t, o$asked, t$ranks)
   o$called <- called_submit("cluster_run", .label, substitute(f))
   if (o$relay == "live") o$relay <- "ordered"
   needs <- find_needs(list(fun, args), o$globals, env) # R code of others may run

@@ -54,7 +54,7 @@ check_units_need <- function(x, what) {
 
 # ---- what it means for a cluster ----
 
-# For ffi_job_new(): list(table, of), see src/r/tasks/needs.h, or NULL. `n`: elements; NULL: one
+# For ffi_job_new(): list(table, of, exact), see src/r/tasks/needs.h, or NULL. `n`: elements; NULL: one
 # task. What no host can ever meet is an error.
 needs_of_job <- function(t, asked, n, what = "`.needs`") {
   if (is.null(asked)) return(NULL)
@@ -83,7 +83,8 @@ needs_of_job <- function(t, asked, n, what = "`.needs`") {
     key <- function(m) do.call(paste, as.data.frame(m))
     of <- match(key(all), key(table)) - 1L
   }
-  list(t(table), of)
+  # which tasks a session will submit next is not known: one does not get the cores that are free
+  list(t(table), of, is.null(n))
 }
 
 check_memory_there <- function(info, memory, what) {
@@ -130,6 +131,36 @@ check_ever <- function(ledger, table, what) {
                     most[[name]])
     throw("resources", text, resource = name, asked = asked[[name]], there = most[[name]])
   }
+}
+
+# Tasks on all of these nodes are to be at work at the same time, and each asks for this: a host has
+# to have it for all of its nodes. An error where it has not. `ranks`: of the nodes.
+check_at_once <- function(t, asked, ranks, what = "`.needs`") {
+  if (is.null(asked)) return(invisible())
+  needs_of_job(t, asked, NULL, what)
+  has_ledger <- !is.null(asked$cores) || length(asked$units)
+  ledger <- if (has_ledger) resources_of(t, names(asked$units))
+  hosts <- if (has_ledger) ledger$host_of[ranks] + 1L else t$info$hosts[ranks]
+  for (host in unique(hosts)) {
+    n <- sum(hosts == host)
+    if (!is.null(asked$cores)) tell_too_many("cores", n, n * asked$cores, ledger$cores[[host]], what)
+    for (kind in names(asked$units)) {
+      parts <- asked$units[[kind]]
+      if (parts == 0) next
+      units <- if (parts >= WHOLE) n * parts / WHOLE else ceiling(n / floor(WHOLE / parts))
+      tell_too_many(kind, n, units, length(ledger$units[[host]][[kind]]), what)
+    }
+  }
+  # of other machines nobody here knows what memory they have
+  n <- sum(vapply(t$info$hosts[ranks], is_this_machine, NA))
+  if (!is.null(asked$memory) && n > 0L) check_memory_there(t$info, n * asked$memory, what)
+}
+
+tell_too_many <- function(name, n, asked, there, what) {
+  if (asked <= there) return(invisible())
+  text <- "%s: %d parts are at work on a host at the same time, and ask for %g together: there are %g"
+  throw("resources", sprintf(text, part_of_needs(what, name), n, asked, there), resource = name,
+        asked = asked, there = there)
 }
 
 most_units <- function(ledger) {

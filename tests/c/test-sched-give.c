@@ -65,6 +65,19 @@ TEST(tasks_of_two_cores_beside_tasks_of_one) {
   clu_sched_free(s);
 }
 
+TEST(a_task_that_wants_no_more_leaves_the_free_cores_to_the_next_one) {
+  clu_sched *s = cluster(2, 4, 0);
+  clu_need need = {.cores = 2, .exact = 1};
+  clu_job_spec spec = {.n = 1, .retries = 1, .chunk = 1, .needs = &need, .nneeds = 1};
+  int a, b;
+  memset(seqs, 0, sizeof seqs);
+  a = sent(s, 0, clu_job_new(s, &spec), 0);
+  CHECK(a >= 0 && cores_at(s, a) == 2);
+  b = sent(s, 0, clu_job_new(s, &spec), 0);
+  CHECK(b >= 0 && cores_at(s, b) == 2);
+  clu_sched_free(s);
+}
+
 TEST(a_unit_is_free_when_its_node_is_lost) {
   clu_sched *s = cluster(3, 8, 1);
   clu_job *j = asking(s, 2, 0, CLU_WHOLE);

@@ -439,3 +439,26 @@ test_that("new Rs are parts as well, and nodes of other machines are refused", {
   expect_identical(cluster_run(cl, function(rank) node_allreduce(runif(1e5) * 0 + rank)[[7L]]),
                    list(3, 3))
 })
+
+test_that("a run whose parts cannot be at work at the same time is an error", {
+  cl <- make_cluster(3, resources = list(gpu = 2, cores = 6))
+  on.exit(stop_cluster(cl))
+  # without an end in time a run that was begun would wait for ever
+  run <- function(..., cl. = cl) {
+    f <- function(rank) {
+      node_barrier()
+      clutch::task_resources()
+    }
+    cluster_run(cl., f, .needs = list(...), .timeout = 20)
+  }
+  e <- tryCatch(run(gpu = 1), error = identity)
+  expect_s3_class(e, c("clutch_resources", "clutch_error"), exact = FALSE)
+  expect_identical(e[c("resource", "asked", "there")], list(resource = "gpu", asked = 3, there = 2L))
+  expect_error(run(cores = 3), class = "clutch_resources")
+  expect_error(run(gpu = 0.7), class = "clutch_resources")
+  expect_error(run(memory = "1e6 TB"), class = "clutch_argument")
+  most <- .Call(clutch:::ffi_memory_limit)
+  expect_error(run(memory = most / 2), class = "clutch_resources")
+  expect_length(run(gpu = 0.5, cores = 2, memory = "1 MB"), 3L)
+  expect_length(run(gpu = 1, cl. = cl[1:2]), 2L)
+})

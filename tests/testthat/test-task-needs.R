@@ -137,13 +137,23 @@ test_that("a death frees its unit, and the task gets one again", {
 test_that("threads are those that were asked for, and the last element gets what is free", {
   cl <- make_cluster(2, resources = list(cores = 6))
   on.exit(stop_cluster(cl))
+  file <- tempfile()
   f <- function(i) {
     c(clutch::task_resources()$cores, as.integer(Sys.getenv("OMP_NUM_THREADS")))
   }
   x <- cluster_map(cl, 1:10, f, .needs = list(cores = 2))
   expect_true(all(vapply(x, function(v) all(v == v[[1L]]) && v[[1L]] >= 2L, NA)))
   expect_lte(max(unlist(x)), 6L)
-  expect_identical(collect(cluster_submit(cl, f(1), .needs = list(cores = 1)))[[1L]], 6L)
+  expect_identical(cluster_map(cl, 1, f, .needs = list(cores = 1))[[1L]][[1L]], 6L)
+  # tasks come one by one: the first one leaves the cores to the next
+  first <- cluster_submit(cl, {
+    while (!file.exists(file)) Sys.sleep(0.01)
+    f(1)
+  }, .needs = list(cores = 1))
+  second <- cluster_submit(cl, f(1), .needs = list(cores = 5))
+  expect_identical(collect(second, timeout = 60)[[1L]], 5L)
+  file.create(file)
+  expect_identical(collect(first)[[1L]], 1L)
 })
 
 test_that("threads of a library are set and put back, unless it was unloaded meanwhile", {
@@ -226,12 +236,12 @@ test_that("what a task was given is to be seen while it has it", {
   flag <- tempfile()
   wait <- function(flag) while (!file.exists(flag)) Sys.sleep(0.01)
   task <- cluster_submit_call(cl, wait, list(flag), .needs = list(gpu = 2, cores = 3))
-  # the last task has the core that nobody asks for, too
+  # the core that nobody asks for is left to what comes next
   plain <- cluster_submit_call(cl, wait, list(flag))
   expect_true(eventually(any(nzchar(cluster_status(cl)$given))))
-  expect_setequal(cluster_status(cl)$given, c("cores=4 gpu=a,b", ""))
+  expect_setequal(cluster_status(cl)$given, c("cores=3 gpu=a,b", ""))
   shown <- function() utils::capture.output(cluster_top(cl))
-  expect_true(eventually(any(grepl("  cores=4 gpu=a,b", shown()))))
+  expect_true(eventually(any(grepl("  cores=3 gpu=a,b", shown()))))
   expect_length(grep("cores=", shown()), 1L)
   file.create(flag)
   collect_all(list(task, plain))

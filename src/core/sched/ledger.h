@@ -29,6 +29,7 @@
 typedef struct clu_need {
   int64_t memory;            /* bytes that the task has at its peak; 0: it has not said */
   uint32_t cores;            /* 0: it has not said */
+  uint32_t exact;            /* it gets no more cores than these, whatever is free */
   uint32_t parts[CLU_KINDS]; /* of units: less than CLU_WHOLE, or a multiple of it */
 } clu_need;
 

@@ -86,7 +86,7 @@ static uint32_t cores_for(clu_sched *s, const clu_job *j, int host, const clu_ne
   int64_t there = clu_ledger_free_cores(s->ledger, host), more, in;
   uint32_t mine = share_of(there, waiting, need->cores), then;
   double takes;
-  if (need->cores == 0 || s->waiting > 1) return need->cores;
+  if (need->cores == 0 || need->exact || s->waiting > 1) return need->cores;
   if (j->need_of && waiting > 1) return need->cores; /* the others may ask for more */
   if (j->time < LONG_ENOUGH) return mine;
   if (waiting * need->cores >= clu_ledger_cores(s->ledger, host)) return mine;

@@ -11,6 +11,7 @@ void clu_needs_of(clu_task_spec *spec, SEXP needs) {
     const double *at = REAL(table) + (R_xlen_t)k * rows;
     all[k].memory = (int64_t)at[0];
     all[k].cores = (uint32_t)at[1];
+    all[k].exact = (uint32_t)Rf_asLogical(VECTOR_ELT(needs, 2));
     for (int i = 2; i < rows && i - 2 < CLU_KINDS; i++) all[k].parts[i - 2] = (uint32_t)at[i];
   }
   spec->needs = all;
