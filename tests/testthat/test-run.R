@@ -374,6 +374,7 @@ test_that("bad arguments are errors before anything starts", {
   expect_error(cluster_run(cl, sqrt, 5), "`args`", class = "clutch_argument")
   expect_error(cluster_run(cl, sqrt, .retries = 1), "depend", class = "clutch_argument")
   expect_error(cluster_run(cl, sqrt, .journal = "a"), "depend", class = "clutch_argument")
+  expect_error(cluster_run(cl, function(rank) node_send(1.5, 1)), "`to` has to be ranks")
   expect_error(node_rank(), "only code that cluster_run", class = "clutch_no_run")
   expect_error(node_send(1, 2), class = "clutch_no_run")
   expect_error(node_barrier(), class = "clutch_no_run")

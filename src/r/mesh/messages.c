@@ -97,7 +97,8 @@ SEXP ffi_mesh_check_ranks(SEXP x) {
     clu_raise("argument", "`to` has to be ranks, numbers from 1 to %d", count);
   out = PROTECT(Rf_coerceVector(x, INTSXP));
   for (R_xlen_t i = 0; i < Rf_xlength(out); i++)
-    if (INTEGER(out)[i] < 1 || INTEGER(out)[i] > count)
+    if (INTEGER(out)[i] < 1 || INTEGER(out)[i] > count ||
+        (TYPEOF(x) == REALSXP && REAL(x)[i] != (double)INTEGER(out)[i]))
       clu_raise("argument", "`to` has to be ranks, numbers from 1 to %d", count);
   UNPROTECT(1);
   return out;
