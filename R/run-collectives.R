@@ -56,8 +56,8 @@ node_barrier <- function() {
   invisible()
 }
 
-# `root`: a rank; 0: there is none.
-meet <- function(fun, root = 0L) .Call(ffi_mesh_meet, match(fun, run_kinds), root)
+# `root`: a rank; 0: there is none. `op`: a number that stands for how values are reduced.
+meet <- function(fun, root = 0L, op = 0L) .Call(ffi_mesh_meet, match(fun, run_kinds), root, op)
 
 check_rank <- function(x, what) {
   count <- node_count()
@@ -143,6 +143,7 @@ node_allreduce <- function(x, op = "+", commutative = FALSE) {
 }
 
 reduce_to <- function(x, op, to, fun, commutative) {
+  number <- OWN_OP
   if (!is.function(op)) {
     check_choice(op, "`op`", c(run_ops, "and", "or"))
     op <- switch(op, and = "&", or = "|", op)
@@ -152,7 +153,7 @@ reduce_to <- function(x, op, to, fun, commutative) {
     op <- switch(op, min = pmin, max = pmax, match.fun(op))
   }
   check_flag(commutative, "`commutative`")
-  meet(fun, to)
+  meet(fun, to, number + if (commutative) IN_PAIRS else 0L)
   if (commutative) return(reduce_in_pairs(x, op, to))
   me <- node_rank()
   at <- if (to == 0L) 1L else to

@@ -178,6 +178,8 @@ mismatch_error <- function(ranks) {
 run_kinds <- c("node_barrier", "node_broadcast", "node_scatter", "node_gather", "node_allgather",
                "node_reduce", "node_allreduce", "node_all_to_all")
 run_ops <- c("+", "*", "min", "max", "&", "|")
+OWN_OP <- 7L   # stands for a function
+IN_PAIRS <- 8L # is added where neighbours are reduced first
 run_types <- c("double", "integer", "logical")
 
 # "node_reduce(to = 1) of 10 double by +"
@@ -186,9 +188,13 @@ meeting_text <- function(ranks, i) {
   root <- ranks$root[[i]]
   what <- if (kind %in% c("node_broadcast", "node_scatter")) "from" else "to"
   where <- if (root == 0L) "" else sprintf("%s = %d", what, root)
-  of <- if (ranks$type[[i]] == 0L) "" else {
-    sprintf(" of %.0f %s by %s", ranks$length[[i]], run_types[[ranks$type[[i]]]],
-            run_ops[[ranks$op[[i]]]])
-  }
-  sprintf("%s(%s)%s", kind, where, of)
+  type <- ranks$type[[i]]
+  of <- if (type == 0L) "" else sprintf(" of %.0f %s", ranks$length[[i]], run_types[[type]])
+  sprintf("%s(%s)%s%s", kind, where, of, op_text(ranks$op[[i]]))
+}
+
+op_text <- function(op) {
+  if (op == 0L) return("")
+  by <- c(run_ops, "a function")[op %% IN_PAIRS]
+  paste0(" by ", by, if (op >= IN_PAIRS) " with commutative = TRUE")
 }

@@ -356,7 +356,12 @@ test_that("nodes that call different things are told who called what", {
     list(function() node_broadcast(1, 1), function() node_broadcast(1, 2),
          "from = 1\\).*from = 2\\)"),
     list(function() node_allreduce(matrix(0, 2, 3)), function() node_allreduce(matrix(0, 3, 2)),
-         "do not call the same")
+         "do not call the same"),
+    list(function() node_allreduce(Sys.Date(), "min"), function() node_allreduce(Sys.Date(), "max"),
+         "by min.*by max"),
+    list(function() node_allreduce("a", paste0),
+         function() node_allreduce("a", paste0, commutative = TRUE),
+         "by a function,.*by a function with commutative = TRUE")
   )
   for (case in cases) {
     e <- run_failure(cluster_run(cl, function(rank, case) case[[rank]](), list(case)))

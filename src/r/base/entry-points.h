@@ -344,7 +344,7 @@
   PLAIN(ffi_mesh_leave, 1, (SEXP failed))                                                        \
   PLAIN(ffi_mesh_forget, 0, (void))                                                              \
   PLAIN(ffi_mesh_me, 0, (void))                                                                  \
-  PLAIN(ffi_mesh_meet, 2, (SEXP kind, SEXP root))                                                \
+  PLAIN(ffi_mesh_meet, 3, (SEXP kind, SEXP root, SEXP op))                                       \
   /* r/mesh/hub.c */                                                                             \
   IN_TURN(ffi_hub_new, 2, (SEXP host_of, SEXP handles))                                          \
   IN_TURN(ffi_hub_await, 2, (SEXP x, SEXP seconds))                                              \

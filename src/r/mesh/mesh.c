@@ -230,8 +230,10 @@ void clu_part_meet(const clu_meeting *why) {
 }
 
 /* All ranks meet, for the same reason. */
-SEXP ffi_mesh_meet(SEXP kind, SEXP root) {
-  clu_meeting why = {.kind = (uint32_t)Rf_asInteger(kind), .root = (uint32_t)Rf_asInteger(root)};
+SEXP ffi_mesh_meet(SEXP kind, SEXP root, SEXP op) {
+  clu_meeting why = {.kind = (uint32_t)Rf_asInteger(kind),
+                     .root = (uint32_t)Rf_asInteger(root),
+                     .op = (uint32_t)Rf_asInteger(op)};
   clu_part_meet(&why);
   return R_NilValue;
 }
