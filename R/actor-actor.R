@@ -224,6 +224,8 @@ submit_actor <- function(record, p = unserialize(record$plan)) {
   args <- list(record$name, p$fun, p$args, p$journal)
   called <- paste("actor", record$label)
   record$task <- submit(tasks_of(record$cl), serve_actor, p$needs, p$o, called, p$code, args)
+  # for cluster_replay(), see task-failed.R
+  .Call(ffi_job_keep, record$task$job, list(p$fun, p$args, p$needs, NULL, p$o$packages))
 }
 
 await_start <- function(record) {

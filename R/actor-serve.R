@@ -15,7 +15,7 @@ serve_actor <- function(name, make, args, journal) {
   on.exit(.Call(ffi_actor_end))
   log <- if (!is.null(journal)) open_actor_journal(journal)
   if (!is.null(log)) on.exit(close_actor_journal(log), add = TRUE)
-  methods <- do.call(make, args, quote = TRUE)
+  methods <- call_given(make, args)
   check_methods(methods)
   if (!is.null(log)) {
     replay_actor_journal(log, function(method, args) call_method(methods, method, args))

@@ -14,7 +14,8 @@
 #' * the packages of the map, attached or loaded, and `options(warn = )`.
 #'
 #' What else the node had is not there: what earlier elements have left, [cluster_export()] and
-#' [cluster_setup()]. With `.seed = FALSE` the random numbers are the session's.
+#' [cluster_setup()]. With `.seed = FALSE` the random numbers are the session's. A part of
+#' [cluster_run()] runs by itself: what asks for other parts is an error of class `clutch_no_run`.
 #'
 #' @section What is held: Nothing is copied. As long as you keep an error, it keeps what its map
 #'   worked with. It is not saved with the error, by [saveRDS()]. The last map or task that has
@@ -156,24 +157,4 @@ set_globals <- function(values) {
   before <- mget(names(others), envir = g, inherits = FALSE, ifnotfound = list(the_node))
   put_variables(others)
   before
-}
-
-# FUN(.x, ...): the call that a node makes, see src/r/node/node-jobs.c; arguments are variables of
-# its environment.
-call_of_work <- function(work, element) {
-  env <- new.env(parent = globalenv())
-  env$FUN <- work$fun
-  arguments <- work$more
-  for (k in seq_along(arguments)) {
-    name <- names(arguments)[k]
-    is_free <- length(name) && nzchar(name) && name != ".x" && !exists(name, env, inherits = FALSE)
-    if (!is_free) name <- sprintf("..arg%d", k)
-    assign(name, work$more[[k]], envir = env)
-    arguments[[k]] <- as.name(name)
-  }
-  if (!is.null(work$elements)) {
-    env$.x <- work$elements[[element]]
-    arguments <- c(list(quote(.x)), arguments)
-  }
-  list(call = as.call(c(quote(FUN), arguments)), env = env)
 }

@@ -193,6 +193,8 @@ first_of_user <- function(calls) {
   calls_to <- function(f) vapply(calls, function(call) identical(call[[1L]], f), NA)
   future <- calls_to(USER_CODE)
   if (any(future)) return(which.max(future) + 2L)
+  given <- frame_of_given(calls)
+  if (given) return(given)
   is_map <- calls_to(quote(FUN))
   ours <- calls_to(quote(user_code))
   if (any(ours)) is_map[seq_len(which.max(ours))] <- FALSE

@@ -19,7 +19,7 @@ stack_text <- function(calls) {
 
 stack_lines <- function(calls) {
   n <- length(calls) - 1L
-  from <- loop_frame(calls) + 1L
+  from <- max(loop_frame(calls) + 1L, frame_of_given(calls))
   if (from > n) return(character())
   stack_ends(vapply(middle_left_out(calls[from:n]), line_of_call, ""))
 }

@@ -162,7 +162,8 @@ restart_names <- function(c) {
 # may hold large data. Of a deep recursion both ends are shown.
 task_calls <- function(calls) {
   is_map <- vapply(calls, function(cl) identical(cl[[1L]], quote(FUN)), NA)
-  if (any(is_map)) calls <- calls[which.max(is_map):length(calls)]
+  first <- max(frame_of_given(calls), which.max(is_map))
+  if (any(is_map)) calls <- calls[first:length(calls)]
   n <- length(calls)
   if (n > 200L) calls <- c(calls[1:100], quote(...), calls[(n - 99L):n])
   vapply(calls, call_text, "")

@@ -98,6 +98,8 @@ run <- function(cl, fun, args, needs, o, label, code) {
     called <- paste0(if (!is.null(label)) paste0(label, ": "), "rank ", rank)
     tasks[[rank]] <- submit(tasks_of(cl[rank]), run_part, needs, o, called, code,
                             list(mesh$paths[[rank]], n, rank, mesh$names, fun, args))
+    # for cluster_replay(), see task-failed.R
+    .Call(ffi_job_keep, tasks[[rank]]$job, list(fun, args, needs, list(rank), o$packages))
   }
   await_parts(mesh, tasks)
   for (x in tasks) relay_once(x)
@@ -125,7 +127,7 @@ run_part <- function(path, count, rank, hosts, f, args) {
   the$run_hosts <- hosts
   .Call(ffi_mesh_join, path, count, rank)
   on.exit(.Call(ffi_mesh_leave, failed))
-  value <- do.call(f, c(list(rank), args), quote = TRUE)
+  value <- call_given(f, args, list(rank))
   failed <- FALSE
   list(value = value, waited = .Call(ffi_mesh_waited))
 }

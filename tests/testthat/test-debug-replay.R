@@ -149,6 +149,23 @@ test_that("an error does not carry its data when it is saved, and says when that
     class = c("error", "condition"), list(message = "", call = NULL, failure = failure)))))
 })
 
+test_that("a part of a run, and an actor's function, run again without what is around them", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  part <- function(rank, k) {
+    x <- runif(1)
+    if (rank == 2) stop(rank + k, " ", x) else node_receive(2)
+  }
+  e <- failed_of(cluster_run(cl, part, list(k = 5)))
+  expect_match(conditionMessage(e$parent), "^7 ")
+  expect_identical(again(e), conditionMessage(e$parent))
+  e <- failed_of(cluster_run(cl, function(rank) stop(node_receive(timeout = 0))))
+  expect_error(cluster_replay(e), class = "clutch_no_run")
+  e <- failed_of(cluster_actor(cl, function(k) stop("begun with ", k), list(3)))
+  expect_identical(e$calls[[1L]], "FUN(..arg1)")
+  expect_identical(again(e), "begun with 3")
+})
+
 test_that("what has not failed is an error, and so is an element that there is not", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))

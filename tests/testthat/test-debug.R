@@ -59,6 +59,20 @@ test_that("frames of a failed element are there, and the map has gone on", {
   expect_error(cluster_debug(1), class = "clutch_gone")
 })
 
+test_that("the first frame of a part of a run is the user's function", {
+  local_options(clutch.frozen = 4)
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  g <- function(y) if (y == 4) stop("four") else node_receive(2)
+  e <- failed_of(cluster_run(cl, function(rank, k) {
+    own <- rank * k
+    g(own)
+  }, list(k = 2)))
+  expect_length(cluster_debug(e), 2L)
+  expect_identical(cluster_debug(e, 1, quote(own)), 4)
+  expect_identical(cluster_debug(e, 1, quote(sys.call())), quote(FUN(.x, k = k)))
+})
+
 test_that("a task, an error in a calling handler, and one whose time was up", {
   local_options(clutch.frozen = 4, clutch.task_grace = 20)
   cl <- make_cluster(2)

@@ -306,6 +306,17 @@ test_that("who sends to a follower of a dead node hears of the first, too", {
   expect_s3_class(e$errors[[3L]]$parent, "clutch_node_died")
 })
 
+test_that("what is told of a part's calls begins with the user's function", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  g <- function(x) stop("oops")
+  e <- run_failure(cluster_run(cl, function(rank, a) g(rank), list(a = 1:3)))
+  expect_identical(e$calls, c("FUN(.x, a = a)", "g(rank)", "stop(\"oops\")"))
+  e <- run_failure(cluster_run(cl, function(rank) Sys.sleep(60), .timeout = 0.1))
+  expect_match(conditionMessage(e), "it was in Sys.sleep(60)", fixed = TRUE)
+  expect_no_match(conditionMessage(e), "called by")
+})
+
 test_that("others are interrupted a second after a failure", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
