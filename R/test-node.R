@@ -158,11 +158,12 @@ recorder_class <- function() {
     flushed = 0,
     began = 0,
     test_began = NULL,
+    result_at = 0,
     initialize = function(work) {
       super$initialize()
       for (name in names(work$shown_as)) self[[name]] <- work$shown_as[[name]]
       self$work <- work
-      self$began <- clock()
+      self$began <- self$result_at <- clock()
     },
     start_file = function(filename) self$add("start_file", list(filename)),
     start_context = function(context) self$add("start_context", list(context)),
@@ -172,7 +173,9 @@ recorder_class <- function() {
     },
     add_result = function(context, test, result) {
       result <- slim_result(result, self$work$file)
-      self$add("add_result", list(context, test, result))
+      now <- clock()
+      self$add("add_result", list(context, test, result), time = now - self$result_at)
+      self$result_at <- now
     },
     end_test = function(context, test) {
       took <- as.double(proc.time() - self$test_began)[1:3]

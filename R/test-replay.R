@@ -65,11 +65,13 @@ replay_event <- function(r, f, event) {
       multi$start_test(multi$.context, args[[2L]])
     },
     add_result = if (f$is_first || f$is_in_test) { # code outside of blocks is run for each part
+      has_taken(r$user, "timer", event$time) # of JunitReporter
       multi$add_result(multi$.context, args[[2L]], with_place(args[[3L]], f, r$dir))
     },
     end_test = {
       f$is_in_test <- FALSE
       r$times[[length(r$times) + 1L]] <- event$time
+      has_taken(r$user, "current_test_start", event$time[[3L]]) # of SlowReporter
       multi$end_test(multi$.context, args[[2L]])
     },
     end_file = {
@@ -84,13 +86,24 @@ replay_event <- function(r, f, event) {
   )
 }
 
-# Progress shows how long a file took.
 end_of_file <- function(r, f, took) {
   if (!f$is_last) return(invisible())
-  began <- r$user[["ctxt_start_time"]]
-  if (is.numeric(began) && !is.null(took)) r$user$ctxt_start_time <- proc.time() - took
+  if (!is.null(took)) has_taken(r$user, "ctxt_start_time", took) # of ProgressReporter
   r$multi$end_context_if_started()
   r$multi$end_file()
+}
+
+# A reporter that tells how long something took remembers in this field when it heard of its begin.
+# The node has measured it.
+has_taken <- function(reporter, field, seconds) {
+  if (inherits(reporter, "MultiReporter")) {
+    for (each in reporter$reporters) has_taken(each, field, seconds)
+    return(invisible())
+  }
+  began <- reporter[[field]]
+  if (!is.numeric(began)) return(invisible())
+  reporter[[field]] <- if (length(began) == 1L) proc.time()[[3L]] - seconds
+                       else proc.time() - seconds
 }
 
 # The text of the file is put back, see slim_result().

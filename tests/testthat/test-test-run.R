@@ -159,7 +159,36 @@ test_that("what cannot be tested is said at once", {
   expect_error(tested(root, load = "somehow"), class = "clutch_argument")
   bad <- new_package(list("setup.R" = "stop('no setup')",
                           "test-a.R" = "test_that('a', { expect_true(TRUE) })"))
-  expect_error(tested(bad), "no setup|setup.R")
+  e <- expect_error(tested(bad), "no setup|setup.R")
+  expect_identical(anyDuplicated(class(e)), 0L)
+  expect_error(cluster_test(root, nodes = 1.5), "`nodes`", class = "clutch_argument")
+  expect_error(tested(root, load = "installed"), "not installed", class = "clutch_test_load")
+  expect_error(cluster_test(root, package = "no.such.package"), class = "clutch_test_load")
+})
+
+test_that("what teardown files print is shown by a reporter that ends with an error, too", {
+  root <- new_package(list("teardown.R" = "cat('taken down\\n')",
+                           "test-a.R" = "test_that('a', { expect_true(FALSE) })"))
+  run <- function() cluster_test(root, reporter = "fail", load = "none", nodes = 1)
+  expect_output(expect_error(run(), "Failures detected"), "taken down")
+})
+
+test_that("reporters are told the times that were measured where the tests ran", {
+  skip_if_not_installed("xml2")
+  test <- c("test_that('slow', {", "  Sys.sleep(0.4)", "  expect_true(TRUE)", "})")
+  root <- new_package(list("test-a.R" = test, "test-b.R" = test))
+  path <- tempfile(fileext = ".xml")
+  on.exit(unlink(path), add = TRUE)
+  for (reporter in list(testthat::JunitReporter$new(file = path),
+                        testthat::MultiReporter$new(reporters = list(
+                          testthat::SilentReporter$new(),
+                          testthat::JunitReporter$new(file = path))))) {
+    cluster_test(root, reporter = reporter, load = "none", nodes = 2)
+    cases <- xml2::xml_find_all(xml2::read_xml(path), "//testcase")
+    took <- as.numeric(xml2::xml_attr(cases, "time"))
+    expect_length(took, 2L)
+    expect_true(all(took >= 0.4), info = toString(took))
+  }
 })
 
 test_that("the package stays loaded for the next call, and is loaded again when it has changed", {
