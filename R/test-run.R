@@ -110,7 +110,8 @@ cluster_test <- function(path = ".", filter = NULL, reporter = NULL, ..., packag
   given_path <- if (!missing(path)) path
   s <- suite_of(given_path, package, load)
   s$timeout <- check_time_limit(timeout)
-  s$nodes <- check_number(nodes, "`nodes`", 1, "a number, 1 or more")
+  if (!is_whole(nodes) || length(nodes) != 1L) has_to_be("`nodes`", "a whole number, 1 or more")
+  s$nodes <- nodes
   check_flag(stop_on_failure, "`stop_on_failure`")
   check_flag(stop_on_warning, "`stop_on_warning`")
   if (check_flag(watch, "`watch`") && s$load == "installed")
@@ -255,11 +256,11 @@ run_suite <- function(s, files, r) {
   run <- list2env(list(suite = s, server = server, files = all, shown = 0L, r = r,
                        queue = in_order(all, s), shown_as = look_of(r)))
   on.exit(stop_files(run), add = TRUE, after = FALSE)
+  on.exit(print_after(r), add = TRUE) # some reporters end by an error
   in_suite(s, {
     testthat::with_reporter(r$multi, run_files(run))
     clean_snapshots(r, files)
   })
-  print_after(r)
   remember_times(s, all)
 }
 
@@ -364,7 +365,8 @@ show_files <- function(run) {
 show_end <- function(run, f) {
   if (!is.null(f$failed)) {
     print_output(run$r, f)
-    stop(errorCondition(f$failed[[1L]], class = f$failed[[2L]], call = NULL))
+    class <- setdiff(f$failed[[2L]], c("error", "condition"))
+    stop(errorCondition(f$failed[[1L]], class = class, call = NULL))
   }
   if (!isTRUE(f$done)) replay_crash(run$r, f, f$how)
   print_output(run$r, f)

@@ -11,6 +11,8 @@ TEST_CELLS <- 2e6
 LOAD_LIMIT <- 3600 # seconds that a package may take to load, and to compile
 
 server_of_suite <- function(s) {
+  if (s$load == "installed" && !is_installed_package(s$package))
+    throw_not_loaded(s, list(why = "it is not installed"))
   key <- server_key_of(s)
   kept <- the$tests
   is_right <- !is.null(kept) && (isTRUE(s$keeps_server) || identical(kept$key, key))
