@@ -39,6 +39,12 @@ chain_of <- function(e) {
 # user_code() of node-tasks.R, as code that is evaluated elsewhere names it.
 USER_CODE <- call(":::", quote(clutch), quote(user_code))
 
+# How the line begins by which a node tells of the copy that it has made (node-frozen.R) of a task
+# whose time is up; and what a node says of it where this job has a copy for the same message, which
+# another node may not have told of yet.
+FROZEN_LINE <- "\001frozen "
+ELSEWHERE <- "elsewhere"
+
 # `where`: in the fork server, or on a node.
 preload_error <- function(why, where) {
   text <- sprintf("the expression of `preload` failed %s: %s; nothing was left running", where, why)

@@ -127,5 +127,7 @@ copy_to_debug <- function(at) {
 }
 
 cause_text <- function(e) {
+  if (inherits(e, "clutch_task_timeout")) return(TIME_IS_UP)
+  if (inherits(e, "clutch_task_memory")) return(OVER_MEMORY)
   if (!is.null(e)) message_of(if (is.null(e$parent)) e else e$parent)
 }

@@ -135,7 +135,9 @@ stop_map <- function(t, job, f, known, shown, o, bar) {
   element <- f$element[[k]]
   if (o$relay == "ordered") relay_failed(t, job, shown, element, bar)
   value <- .Call(ffi_job_values, job)$values[[element]]
-  stop_in_frames(task_error(t, f, k, value, work = work_of(job)))
+  work <- work_of(job)
+  if (!is.null(work)) hear_of_copy(t, job, f, known, k, work)
+  stop_in_frames(task_error(t, f, k, value, work = work))
 }
 
 # The failures known when all before the first of them has ended, or 20 ms after it was known: which
@@ -147,6 +149,33 @@ all_failures <- function(t, job, f, known) {
     if (.Call(ffi_job_ready, job) >= min(f$element) - 1 || left <= 0) return(f)
     task_step(t, job, min(left, 0.002), known + length(f$element))
     f <- .Call(ffi_job_failures, job, known)
+  }
+}
+
+# Another node makes the copy for the message of failure `k`. It tells of that with its own failure,
+# which is waited for, a second at most. `f`: failures from number `known` on.
+hear_of_copy <- function(t, job, f, known, k, work) {
+  values <- .Call(ffi_job_values, job)$values
+  text <- function(k) {
+    value <- values[[f$element[[k]]]]
+    if (is.list(value)) value$text else f$why[[k]]
+  }
+  told <- function(k) told_copy(t, failure_at(t, f, k), values[[f$element[[k]]]])
+  if (!identical(told(k), ELSEWHERE)) return(invisible())
+  wanted <- text(k)
+  deadline <- clock() + 1
+  repeat {
+    for (i in seq_along(f$element)) {
+      if (!is.list(told(i)) || !identical(text(i), wanted)) next
+      copy <- copy_of(t, failure_at(t, f, i), values[[f$element[[i]]]])
+      work$copies <- c(work$copies, list(copy))
+      return(invisible())
+    }
+    left <- deadline - clock()
+    if (left <= 0) return(invisible())
+    task_step(t, job, min(left, 0.01), known + length(f$element))
+    f <- .Call(ffi_job_failures, job, known)
+    values <- .Call(ffi_job_values, job)$values
   }
 }
 

@@ -9,6 +9,7 @@
 
 # Called where an error or interrupt is signalled, with the frames there: those up to number `to`
 # are shown. The node remembers a copy in the_node$frozen: list(path, key, pid), for task_failure().
+# Or that is ELSEWHERE: there is one of another node.
 # `late`: time is up. An earlier error of the same task makes room: the task ends with the second
 # one, as in on.exit().
 freeze <- function(e, to, late = FALSE) {
@@ -24,13 +25,14 @@ freeze <- function(e, to, late = FALSE) {
 take_frozen <- function() {
   frozen <- the_node$frozen
   the_node$frozen <- NULL
-  if (.Call(ffi_frozen_taken)) frozen # else it was made for an earlier task, which has gone on
+  # else it was made for an earlier task, which has gone on
+  if (.Call(ffi_frozen_taken) || identical(frozen, ELSEWHERE)) frozen
 }
 
 freeze_now <- function(e, to, wanted) {
   text <- message_of(e, 300L)
   place <- frozen_place(wanted[[3L]], text, wanted[[1L]])
-  if (is.null(place)) return(NULL)
+  if (is.null(place) || identical(place, ELSEWHERE)) return(place)
   fork_copy(place, text, to, "failed")
 }
 
@@ -72,7 +74,7 @@ last_copy <- function(to) {
   wanted <- .Call(ffi_frozen_wanted)
   copy <- if (!is.null(wanted)) tryCatch({
     place <- frozen_place(wanted[[3L]], OVER_LIMIT, wanted[[1L]])
-    if (!is.null(place)) fork_copy(place, OVER_LIMIT, to, "last")
+    if (!is.null(place) && !identical(place, ELSEWHERE)) fork_copy(place, OVER_LIMIT, to, "last")
   }, error = function(e) NULL)
   place_text(copy)
 }
@@ -90,16 +92,20 @@ frozen_root <- function() {
   root
 }
 
-# A new folder for this message; NULL: there is one already, or there are as many as are wanted.
+# A new folder for this message; ELSEWHERE: there is one already; NULL: there are as many as are
+# wanted.
 frozen_place <- function(job, text, most) {
   root <- frozen_root()
   # its name, see core/tasks/engine-state.h: short, since paths of sockets must not be long
   begin <- sprintf("%.0f.%.0f-", job %/% 2^32, job %% 2^32)
   mine <- paste0(begin, short_hash(text))
   there <- list.files(root)
-  if (mine %in% there || sum(startsWith(there, begin)) >= most) return(NULL)
+  if (mine %in% there) return(ELSEWHERE)
+  if (sum(startsWith(there, begin)) >= most) return(NULL)
   path <- file.path(root, mine)
-  if (!dir.create(path, showWarnings = FALSE, mode = "0700")) return(NULL)
+  if (!dir.create(path, showWarnings = FALSE, mode = "0700")) {
+    return(if (dir.exists(path)) ELSEWHERE) # another node has made it
+  }
   there <- list.files(root, full.names = TRUE) # another node may have been as quick
   there <- there[grepl("^[0-9]", basename(there))]
   excess <- length(there) - most

@@ -132,7 +132,8 @@ lays_out_text <- function(f, of_cli) {
 told_of_copy <- function() {
   frozen <- take_frozen()
   if (is.null(frozen)) return(NULL)
-  paste("\001frozen", frozen$pid, frozen$key, frozen$path)
+  if (identical(frozen, ELSEWHERE)) return(paste0(FROZEN_LINE, ELSEWHERE))
+  paste0(FROZEN_LINE, paste(frozen$pid, frozen$key, frozen$path))
 }
 
 on_message <- function(c) {

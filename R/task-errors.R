@@ -4,10 +4,8 @@
 # node said, if anything. `label`: what the task is called; NULL: it is an element of a map. `work`:
 # of work_of(), see task-failed.R.
 task_error <- function(t, failures, k, value, label = NULL, work = NULL) {
-  f <- lapply(failures, `[[`, k)
-  if (f$node == 0L) f$node <- NA_integer_
+  f <- failure_at(t, failures, k)
   f$what <- if (is.null(label)) sprintf("element %.0f", f$element) else label
-  f$host <- if (is.na(f$node)) NA_character_ else t$info$hosts[[f$node]]
   f$at <- if (is.na(f$node)) "" else sprintf(" on node %d%s", f$node, elsewhere_text(f$host))
   f$again <- if (f$attempt > 1L) sprintf(" (attempt %d)", f$attempt) else ""
   e <- switch(f$why,

@@ -84,21 +84,36 @@ remover_of <- function(place) {
 #   text      the message of its error
 #   is_last   TRUE: it has outlived its node, which was over its memory limit
 # NULL: there is none. `f`: as in task_error().
-FROZEN_LINE <- "\001frozen "
 copy_of <- function(t, f, value) {
-  told <- if (is.list(value)) value$frozen
-  if (f$why == "timeout" && !is.na(f$stack)) {
-    lines <- strsplit(f$stack, "\n", fixed = TRUE)[[1L]]
-    line <- lines[startsWith(lines, FROZEN_LINE)]
-    if (length(line)) told <- read_copy(substring(line[[1L]], nchar(FROZEN_LINE) + 1L))
-  }
-  if (f$why == "died") told <- last_copy_of(death_with(t, f$cause))
-  if (is.null(told)) return(NULL)
+  told <- told_copy(t, f, value)
+  if (is.null(told) || identical(told, ELSEWHERE)) return(NULL)
   if (is_this_machine(f$host)) t$copies <- c(t$copies, dirname(told$path))
   if (identical(t$info, the_own_info())) .Call(ffi_tasks_idle, t$ptr, KEPT_FOR)
-  late <- if (f$why == "died") "it took more memory than `.max_memory` allows" else "time is up"
+  late <- if (f$why == "died") OVER_MEMORY else TIME_IS_UP
   text <- if (is.list(value)) value$text else late
   c(told, list(element = f$element, node = f$node, host = f$host, tasks = t, text = text))
+}
+
+# Failure `k` of ffi_job_failures().
+failure_at <- function(t, failures, k) {
+  f <- lapply(failures, `[[`, k)
+  if (f$node == 0L) f$node <- NA_integer_
+  f$host <- if (is.na(f$node)) NA_character_ else t$info$hosts[[f$node]]
+  f
+}
+
+TIME_IS_UP <- "time is up"
+OVER_MEMORY <- "it took more memory than `.max_memory` allows"
+
+# What the node has said of the copy: list(pid, key, path); ELSEWHERE: another node makes the one for
+# this message.
+told_copy <- function(t, f, value) {
+  if (f$why == "died") return(last_copy_of(death_with(t, f$cause)))
+  lines <- if (f$why == "timeout" && !is.na(f$stack)) strsplit(f$stack, "\n", fixed = TRUE)[[1L]]
+  line <- lines[startsWith(as.character(lines), FROZEN_LINE)]
+  if (!length(line)) return(if (is.list(value)) value$frozen)
+  told <- substring(line[[1L]], nchar(FROZEN_LINE) + 1L)
+  if (told == ELSEWHERE) told else read_copy(told)
 }
 
 # The copy that a node has made before it was ended for its memory. NULL: there is none. What a node

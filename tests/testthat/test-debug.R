@@ -59,6 +59,21 @@ test_that("frames of a failed element are there, and the map has gone on", {
   expect_error(cluster_debug(1), class = "clutch_gone")
 })
 
+test_that("of elements that fail at once with one message the error finds the copy", {
+  local_options(clutch.frozen = 4)
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  found <- function(...) {
+    e <- failed_of(cluster_map(cl, 1:2, ...))
+    suppressMessages(cluster_debug(e, 1, quote(x)))
+  }
+  for (i in 1:10) expect_true(found(function(x) stop("both")) %in% 1:2)
+  for (i in 1:3) expect_true(found(function(x) Sys.sleep(60), .timeout = 0.1) %in% 1:2)
+  both <- suppressWarnings(cluster_map(cl, 1:2, function(x) Sys.sleep(60), .timeout = 0.1,
+                                       .on_error = "continue"))
+  for (e in both) expect_true(suppressMessages(cluster_debug(e, 1, quote(x))) %in% 1:2)
+})
+
 test_that("the first frame of a part of a run is the user's function", {
   local_options(clutch.frozen = 4)
   cl <- make_cluster(2)
