@@ -271,8 +271,9 @@ test_that("at the prompt: menu, browser, output, errors, Ctrl-C, c, Q", {
   )
   expect_true(last("^> ?$"))
   for (s in steps) {
+    before <- term$screen()
     term$type(s[[1L]])
-    expect_true(last(sub(" \\$$", " ?$", s[[2L]])),
+    expect_true(ends_with(term, sub(" \\$$", " ?$", s[[2L]]), before),
                 info = paste(c(s, term$screen()), collapse = "\n"))
   }
   screen <- term$screen()
