@@ -101,6 +101,7 @@ cluster_debug <- function(e = NULL, frame = NULL, expr = NULL) {
   if (!is.null(expr)) {
     at <- if (is.null(frame)) length(labels) else as.integer(frame)
     answer <- ask_copy(link, list(ask = "value", frame = at, code = expr))
+    for (w in answer$warnings) warning(w)
     if (!is.null(answer$error)) stop(answer$error)
     return(answer$value)
   }

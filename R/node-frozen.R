@@ -253,11 +253,22 @@ frozen_serve <- function(socket, key, text, frames) {
   }
 }
 
+# list(value or error, warnings)
 frozen_value <- function(code, env) {
   .Call(ffi_frozen_running, TRUE)
   on.exit(.Call(ffi_frozen_running, FALSE))
-  tryCatch(list(value = eval_in_frame(code, env)), error = function(e) list(error = e),
-           interrupt = function(c) list(error = simpleError("the evaluation was interrupted")))
+  said <- list()
+  hear <- function(w) {
+    if (getOption("warn") >= 2L) return()
+    said <<- c(said, list(w))
+    tryInvokeRestart("muffleWarning")
+  }
+  answer <- tryCatch(
+    withCallingHandlers(list(value = eval_in_frame(code, env)), warning = hear),
+    error = function(e) list(error = e),
+    interrupt = function(c) list(error = simpleError("the evaluation was interrupted"))
+  )
+  c(answer, list(warnings = said))
 }
 
 # Unlike eval() a promise has no frame of its own: sys.call(), parent.frame(), match.call() and

@@ -47,6 +47,7 @@ test_that("frames of a failed element are there, and the map has gone on", {
   expect_identical(value(expr = quote(ls())), c("y", "z"))
   expect_error(value(expr = quote(stop("in the copy"))), "in the copy")
   expect_output(value(expr = quote(print("said"))), "said")
+  expect_warning(expect_identical(value(expr = quote(as.integer("x"))), NA_integer_), "coercion")
   # what is changed there stays, and is nowhere else
   value(expr = quote(assign("z", 50, envir = environment())))
   expect_identical(value(expr = quote(z)), 50)
