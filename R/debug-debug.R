@@ -92,8 +92,12 @@
 #' @export
 cluster_debug <- function(e = NULL, frame = NULL, expr = NULL) {
   copy <- copy_of_busy(e)
-  if (is.null(copy)) copy <- copy_to_debug(failure_of(e))
-  link <- connect_copy(copy)
+  link <- if (!is.null(copy)) connect_copy(copy)
+  if (is.null(copy)) {
+    found <- first_copy(e)
+    copy <- found$copy
+    link <- found$link
+  }
   on.exit(link$close())
   labels <- ask_copy(link, list(ask = "frames"))$labels
   if (!is.null(frame) && !(is_whole(frame) && length(frame) == 1L && frame <= length(labels)))
@@ -109,6 +113,31 @@ cluster_debug <- function(e = NULL, frame = NULL, expr = NULL) {
   cat(sprintf("%s: %s\n", name_of_copy(copy), copy$text))
   if (is.null(frame)) recover_in_copy(link, labels) else browse_copy(link, labels, frame)
   invisible()
+}
+
+# The copy of this error, and a connection to it. Of a run, whose parts may be more than the copies
+# that are kept, that of another part is as good.
+first_copy <- function(e) {
+  parts <- list(e)
+  if (inherits(e, "clutch_run_error"))
+    parts <- c(parts, Filter(function(x) !is.null(x$failure), e$errors))
+  gone <- NULL
+  for (one in parts) {
+    found <- tryCatch({
+      copy <- copy_to_debug(failure_of(one))
+      list(copy = copy, link = connect_copy(copy))
+    }, clutch_gone = identity)
+    if (inherits(found, "clutch_gone")) {
+      gone <- c(gone, list(found))
+      next
+    }
+    if (length(gone)) {
+      rank <- which(vapply(e$errors, identical, NA, one))[[1L]]
+      message(sprintf("rank %d was not kept; this is rank %d", e$rank, rank))
+    }
+    return(found)
+  }
+  stop(gone[[1L]])
 }
 
 # `at`: of failure_of(). The copy of this failure, else that of one with the same message.

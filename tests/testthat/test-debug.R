@@ -89,6 +89,16 @@ test_that("the first frame of a part of a run is the user's function", {
   expect_identical(cluster_debug(e, 1, quote(sys.call())), quote(FUN(.x, k = k)))
 })
 
+test_that("of more parts than are kept the error finds one that is", {
+  local_options(clutch.frozen = 1)
+  cl <- make_cluster(3)
+  on.exit(stop_cluster(cl), add = TRUE)
+  for (i in 1:4) {
+    e <- failed_of(cluster_run(cl, function(rank) stop("all")))
+    expect_true(suppressMessages(cluster_debug(e, 1, quote(rank))) %in% 1:3)
+  }
+})
+
 test_that("a task, an error in a calling handler, and one whose time was up", {
   local_options(clutch.frozen = 4, clutch.task_grace = 20)
   cl <- make_cluster(2)
