@@ -68,9 +68,9 @@ value_lost_error <- function(x) {
                  class = c("clutch_task_error", "clutch_error"))
 }
 
-# What has become of tasks that have failed is found out for the last ones first, of those that they
-# need in turn. So outcome() of one asks no further than those that it needs itself: a chain of
-# tasks may be longer than R's stack is deep.
+# Finds out what has become of tasks that have failed: of those that they need in turn before. So
+# outcome() of one asks no further than those that it needs itself, since a chain of tasks may be
+# longer than R's stack is deep.
 hear_of_failed <- function(tasks) {
   walk <- new.env(parent = emptyenv())
   left <- Filter(is_failed_unheard, tasks)
