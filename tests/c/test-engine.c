@@ -1,7 +1,13 @@
 /* Engines with stub nodes: each task ends once, whatever happens to nodes, with the owner of the
  * turn or without it. */
 // threads
+// link: -Wl,--wrap=realloc
 #include "engine-fixture.h"
+
+static _Thread_local int no_memory;
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n) { return no_memory ? NULL : __real_realloc(p, n); }
 
 /* ---- maps ---- */
 
@@ -154,6 +160,27 @@ TEST(a_job_that_is_released_while_its_elements_are_made_stays_until_then) {
   free(p.values);
   free(p.failures);
   free(p.whys);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+TEST(a_node_that_could_not_be_attached_for_want_of_memory_can_be_later) {
+  plan p;
+  int mine;
+  up_of(0, 1, all_well);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  x.nodes[x.n++] = new_stub();
+  REQUIRE(
+      clu_session_pump_for(x.session, is_ready, &x.nodes[0]->node, clu_os_now() + 10000000000u));
+  no_memory = 1;
+  CHECK_INT_EQ(clu_engine_attach(x.t, 0, &x.nodes[0]->node), CLU_ATTACH_NO_MEMORY);
+  no_memory = 0;
+  CHECK(!clu_engine_has_any(x.t, 0));
+  CHECK_INT_EQ(clu_engine_attach(x.t, 0, &x.nodes[0]->node), CLU_ATTACHED);
+  plan_job(&p, 3, 0, 0);
+  CHECK(run(&p, UINT64_MAX));
+  CHECK(is_each_once(&p) && clu_engine_deaths(x.t) == 0);
+  drop_job(&p);
   clu_turns_leave(&x.turns, mine);
   down();
 }

@@ -41,7 +41,11 @@ int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
     t->rings.not_all = 1;
   clu_engine_limit_node(t, nd);
   if (t->all->polite.cores) clu_task_node_give_way(at, 1);
-  if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) return CLU_ATTACH_NO_MEMORY;
+  if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) {
+    clu_node_drop_data(nd);
+    at->id = 0; /* or the next time it would seem to have its part */
+    return CLU_ATTACH_NO_MEMORY;
+  }
   if (clu_node_is_proxied(nd)) clu_sched_node_elsewhere(t->sched, i);
   if (!clu_node_clock_is_ours(nd)) clu_sched_node_apart(t->sched, i);
   if (clu_node_is_proxied(nd) || !clu_node_clock_is_ours(nd)) t->cores.is_elsewhere = 1;
