@@ -149,10 +149,9 @@ parts_with_gaps <- function(x, s) {
   out <- unclass(x)
   before <- s$changes
   for (k in seq_along(out)) {
-    part <- .subset2(out, k)
-    if (needs_no_gap(part, s)) next
+    if (needs_no_gap(out[k], s)) next # in a list: an argument may be missing, as in x[1, ]
     now <- s$changes
-    part <- with_gaps(part, s)
+    part <- with_gaps(.subset2(out, k), s)
     if (s$changes > now) out[k] <- list(part)
   }
   if (s$changes == before) return(x)

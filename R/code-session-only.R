@@ -148,8 +148,8 @@ places_in <- function(at, visited) {
   )
   is_data <- function(part) .Call(ffi_only_data, part, visited$classes, Inf)
   at_part <- function(k) {
+    if (is_data(parts[k])) return(NULL) # in a list: an argument may be missing, as in x[1, ]
     part <- .subset2(parts, k)
-    if (is_data(part)) return(NULL)
     name <- names(parts)[k]
     if (type == "closure") return(place_of(part, name, name, "")) # variables have names themselves
     place_of(part, at$name, path_of_part(at$path, type, name, k), at$class)

@@ -270,6 +270,27 @@ test_that("all else of what travels with such an object is as it was", {
                    list(TRUE))
 })
 
+test_that("code around such an object may lack arguments, or have text references", {
+  cl <- a_cluster()
+  register_travel("unknown", function(x) x$data, function(data) {
+    structure(list(data = data, ptr = .Call(clutch:::ffi_globals_new)), class = "unknown")
+  })
+  on.exit(register_travel("unknown", NULL))
+  p <- unknown()
+  p$data <- 7
+  # with its text a block is no mere data
+  lines <- "function(i) switch('a', a = , b = { p$data + i })"
+  f <- eval(parse(text = lines, keep.source = TRUE))
+  expect_identical(cluster_map(cl, 1:2, f), list(8, 9))
+  g <- eval(bquote(function(i) .(p)[, "data", drop = TRUE]))
+  assign("[.unknown", function(x, i, j, drop) if (missing(i)) x[[j]], globalenv())
+  on.exit(rm(list = "[.unknown", envir = globalenv()), add = TRUE)
+  environment(g) <- globalenv()
+  expect_identical(cluster_map(cl, 1:2, g), list(7, 7))
+  register_travel("unknown", NULL)
+  expect_identical(refusal(cluster_map(cl, 1:2, f))$path, "p$ptr")
+})
+
 test_that("large vectors beside such an object go by shared memory", {
   linux_only()
   cl <- a_cluster()
