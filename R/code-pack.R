@@ -171,10 +171,11 @@ code_with_gaps <- function(x, s) {
 closure_with_gaps <- function(x, s) {
   frame_with_gaps(environment(x), s)
   now <- s$changes
+  arguments <- with_gaps(formals(x), s)
   code <- with_gaps(body(x), s)
   if (s$changes == now) return(x)
   kept <- attributes(x)
-  body(x) <- code
+  x <- as.function(c(as.list(arguments), list(code)), environment(x))
   attributes(x) <- kept
   x
 }

@@ -162,7 +162,8 @@ places_in <- function(at, visited) {
   }
   found <- c(lapply(seq_along(parts), at_part),
              lapply(setdiff(names(all), attributes_left_out), at_attribute),
-             if (type == "closure") list(place_of(body(x), at$name, at$path, at$class)))
+             if (type == "closure") lapply(list(formals(x), body(x)), place_of, at$name, at$path,
+                                           at$class))
   found[lengths(found) > 0L]
 }
 

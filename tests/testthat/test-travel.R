@@ -291,6 +291,18 @@ test_that("code around such an object may lack arguments, or have text reference
   expect_identical(refusal(cluster_map(cl, 1:2, f))$path, "p$ptr")
 })
 
+test_that("defaults of arguments are a part of a function", {
+  cl <- a_cluster()
+  f <- function(i, p = NULL, absent) c(p$data + i, missing(absent))
+  formals(f)$p <- unknown()
+  expect_identical(refusal(cluster_map(cl, 1:2, f))$path, ".f$ptr")
+  register_travel("unknown", function(x) 7, function(data) {
+    structure(list(data = data, ptr = .Call(clutch:::ffi_globals_new)), class = "unknown")
+  })
+  on.exit(register_travel("unknown", NULL))
+  expect_identical(cluster_map(cl, 1:2, f), list(c(8, 1), c(9, 1)))
+})
+
 test_that("large vectors beside such an object go by shared memory", {
   linux_only()
   cl <- a_cluster()
