@@ -161,7 +161,7 @@ parts_with_gaps <- function(x, s) {
 
 code_with_gaps <- function(x, s) {
   before <- s$changes
-  parts <- parts_with_gaps(as.list(x), s)
+  parts <- parts_with_gaps(as.list(unclass(x)), s)
   if (s$changes == before) return(x)
   out <- if (is.call(x)) as.call(parts) else as.pairlist(parts)
   attributes(out) <- attributes(x)

@@ -144,7 +144,7 @@ places_in <- function(at, visited) {
   parts <- switch(type,
     closure = variables_of(x, visited),
     environment = variables_in(x, visited),
-    list = , expression = , language = , pairlist = as.list(x)
+    list = , expression = , language = , pairlist = as.list(unclass(x)) # not a method of its class
   )
   is_data <- function(part) .Call(ffi_only_data, part, visited$classes, Inf)
   at_part <- function(k) {

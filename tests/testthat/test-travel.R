@@ -303,6 +303,14 @@ test_that("defaults of arguments are a part of a function", {
   expect_identical(cluster_map(cl, 1:2, f), list(c(8, 1), c(9, 1)))
 })
 
+test_that("methods of as.list() are not asked for what is in an object", {
+  cl <- a_cluster()
+  registerS3method("as.list", "clutch_no_list", function(x, ...) stop("not asked for"),
+                   envir = asNamespace("base"))
+  x <- structure(list(a = unknown()), class = "clutch_no_list")
+  expect_identical(refusal(cluster_map(cl, 1:2, function(i) x))$path, "x$a$ptr")
+})
+
 test_that("large vectors beside such an object go by shared memory", {
   linux_only()
   cl <- a_cluster()
