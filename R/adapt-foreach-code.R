@@ -13,7 +13,7 @@ foreach_code <- function(obj, expr, envir, o) {
   add_locals(frame, expr, envir, top, skipped)
   exported <- add_exports(frame, setdiff(obj$export, names(frame)), envir, top)
   if (is.list(o$globals)) exported <- c(exported, o$globals)
-  inner <- as.function(c(alist_of(obj$argnames), expr), envir = frame)
+  inner <- as.function(c(alist_of(obj$argnames), list(expr)), envir = frame)
   needs <- find_needs(list(inner, exported), if (isFALSE(o$globals)) FALSE else TRUE, envir)
   needs$globals[names(exported)] <- exported
   needs$globals[obj$noexport] <- NULL

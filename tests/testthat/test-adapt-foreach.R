@@ -46,6 +46,7 @@ test_that("a loop gives what %do% gives", {
   expect_identical(foreach(i = 1:5, .combine = c) %dopar% i, 1:5)
   expect_identical(foreach(i = 1:5, j = 5:1, .combine = "+") %dopar% (i * j), 35L)
   expect_identical(foreach(1:3, .combine = c) %dopar% 7, c(7, 7, 7))
+  expect_identical(foreach(1:2) %dopar% NULL, list(NULL, NULL))
   expect_identical(foreach(i = integer()) %dopar% i, list())
   expect_identical(foreach(i = integer(), .combine = c) %dopar% i, NULL)
   expect_identical(foreach(i = 1:4, .combine = c, .init = 0L, .final = rev) %dopar% i, 4:0)
