@@ -41,8 +41,8 @@ plot.clutch_profile <- function(x, node = NULL, from = NULL, least = 0.001, main
   all <- sum(counts)
   if (is.null(main)) main <- flame_title(x, node, from)
   if (is.null(xlab)) xlab <- sprintf("share of %s", plural_of(all, "sample", "samples"))
-  share <- (boxes$right - boxes$left) / all
-  highest <- max(boxes$depth[share >= WORTH_HEIGHT]) + SPARE_HEIGHT
+  share <- (boxes$right - boxes$left) / max(boxes$right) # with `from` these are not all samples
+  highest <- max(1L, boxes$depth[share >= WORTH_HEIGHT]) + SPARE_HEIGHT
   drawn <- boxes[share >= least & boxes$depth <= highest, ]
   draw_flame(drawn, all, main, xlab, cex, ...)
   invisible(x)

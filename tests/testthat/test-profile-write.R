@@ -153,6 +153,9 @@ test_that("the graph is drawn on small and large devices, with deep stacks and o
     expect_identical(graphics::par(c("mar", "mgp")), before)
     plot(p, node = 2, from = "cold", main = "t", xlab = "x")
     plot(p, node = 0)
+    q <- p # of few samples, too, the graph has its width
+    q$samples <- data.frame(node = 1L, stack = c(rep(1L, 5000), 2L))
+    plot(q, from = "cold")
     grDevices::dev.off()
   }
   expect_identical(grDevices::dev.cur(), old)
