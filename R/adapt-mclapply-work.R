@@ -35,6 +35,7 @@ mc_map <- function(elements, do, FUN, dots, cores, silent, called, journal = NUL
   globals <- ahead$needs$globals
   more <- list(..do = do, ..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options())
   if (is.null(the$called)) the$called <- called
+  on.exit(the$called <- NULL) # after an error it is not for the next map
   withCallingHandlers(
     cluster_map(own_nodes(cores, ahead$load), elements, mc_on_node,
                 .more = c(more, ahead$more), .globals = if (length(globals)) globals else TRUE,

@@ -110,3 +110,13 @@ test_that("a map that mclapply() makes is called after it, and the next one afte
 })
 
 stop_cluster(cl)
+
+test_that("one that could not begin does not give its name to the next", {
+  old <- options(clutch.idle_seconds = "long", mc.cores = 2L)
+  on.exit(options(old))
+  cluster <- make_cluster(1)
+  on.exit(stop_cluster(cluster), add = TRUE)
+  expect_error(clutch::mclapply(1:4, sqrt), class = "clutch_argument")
+  cluster_map(cluster, 1:2, sqrt)
+  expect_identical(last_label(cluster), "cluster_map(sqrt)")
+})
