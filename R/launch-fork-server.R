@@ -179,7 +179,7 @@ server_command <- function(spec, env, folder, is_own = FALSE) {
     command,
     file.path(lib, "clutch", "node", "fork-server.R"),
     lib,
-    format(min(idle, 1e9)),
+    seconds_text(min(idle, 1e9)),
     if (by_exec) paste(spec$packages, collapse = ",") else "",
     if (is.na(env["TMPDIR"])) "" else paste0("TMPDIR=", env[["TMPDIR"]]),
     command

@@ -133,7 +133,8 @@ is_loopback <- function(address) {
 
 # ---- commands ----
 
-seconds_text <- function(x) format(x, scientific = FALSE)
+# For arguments of a program: option OutDec, a comma perhaps, is for people.
+seconds_text <- function(x) format(x, scientific = FALSE, decimal.mark = ".")
 
 # The value is the line that a shell is given.
 command_line <- function(command) paste(shQuote(command), collapse = " ")

@@ -130,7 +130,7 @@ headline <- function(x) {
 }
 
 plural_of <- function(n, one, many) {
-  paste(format(n, big.mark = ","), if (n == 1L) one else many)
+  paste(format(n, big.mark = ",", decimal.mark = "."), if (n == 1L) one else many)
 }
 
 time_used <- function(s) sprintf(if (s < 10) "%.2f s" else "%.1f s", s)

@@ -69,7 +69,7 @@ progress_begin <- function(bar) {
 
 rate_text <- function(done, seconds) {
   rate <- done / max(seconds, 1e-9)
-  number <- function(x) format(signif(x, 2), scientific = FALSE, big.mark = ",")
+  number <- function(x) format(signif(x, 2), scientific = FALSE, big.mark = ",", decimal.mark = ".")
   if (rate >= 1 || done == 0) return(paste0(number(rate), "/s"))
   paste(number(1 / rate), "s each")
 }

@@ -35,8 +35,8 @@ html_table <- function(x, empty = "none") {
 format_number <- function(x) {
   text <- vapply(x, function(v) {
     if (is.na(v)) return("")
-    if (v == round(v)) return(format(v, scientific = FALSE, big.mark = ","))
-    format(signif(v, 4), scientific = FALSE, big.mark = ",")
+    if (v != round(v)) v <- signif(v, 4)
+    format(v, scientific = FALSE, big.mark = ",", decimal.mark = ".") # whatever option OutDec is
   }, "")
   as.vector(text)
 }

@@ -222,7 +222,8 @@ paint_ansi <- function(text, kind) {
 clock_text <- function(time) format(as.POSIXct(time, origin = "1970-01-01"), "%H:%M:%S")
 
 count_text <- function(x) {
-  ifelse(is.na(x), "-", trimws(formatC(round(x), format = "f", digits = 0, big.mark = ",")))
+  text <- formatC(round(x), format = "f", digits = 0, big.mark = ",", decimal.mark = ".")
+  ifelse(is.na(x), "-", trimws(text))
 }
 
 plural_each <- function(n, one, more) paste(count_text(n), ifelse(n == 1, one, more))

@@ -137,3 +137,15 @@ test_that("a time limit while workers answer is the session's, and not an answer
     setTimeLimit()
   }
 })
+
+test_that("numbers in commands have a point, whatever option OutDec is", {
+  old <- options(OutDec = ",")
+  on.exit(options(old))
+  plan <- launch_plan(1, "parallel", node = "psock", setup_timeout = 60.5)
+  expect_match(unclass(plan), "'SETUPTIMEOUT=60.5'", fixed = TRUE, all = FALSE)
+  cl <- make_cluster(1, "parallel", node = "psock", setup_timeout = 60.5)
+  stop_cluster(cl)
+  options(clutch.idle_limit = 300.5)
+  on.exit(options(clutch.idle_limit = NULL), add = TRUE)
+  expect_match(unclass(launch_plan(1)), "'300.5'", fixed = TRUE, all = FALSE)
+})

@@ -37,6 +37,11 @@ test_that("the report has all its parts, is one page of HTML, and loads nothing"
 test_that("numbers are written in full, with four digits", {
   expect_identical(clutch:::format_number(c(3, 12345, 8.4e-05, 0.00167341, 12345.678, NA)),
                    c("3", "12,345", "0.000084", "0.001673", "12,350", ""))
+  old <- options(OutDec = ",", warn = 2)
+  on.exit(options(old))
+  expect_identical(clutch:::format_number(c(12345, 0.5)), c("12,345", "0.5"))
+  expect_identical(clutch:::plural_of(12345L, "sample", "samples"), "12,345 samples")
+  expect_identical(clutch:::rate_text(12345, 1), "12,000/s")
 })
 
 test_that("strings of code, environment variables and the user's home are not in it", {

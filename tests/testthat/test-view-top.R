@@ -182,6 +182,9 @@ test_that("values are short texts", {
   expect_identical(clutch:::lasting_text(c(0.0014, 1.9, 59.9, 61, 3700, -1, NA)),
                    c("1 ms", "1 s", "59 s", "1 min 1 s", "1 h 1 min", "0 ms", "-"))
   expect_identical(clutch:::count_text(c(0, 1234567, NA)), c("0", "1,234,567", "-"))
+  old <- options(OutDec = ",", warn = 2)
+  on.exit(options(old))
+  expect_identical(clutch:::count_text(1234567), "1,234,567")
 })
 
 test_that("where nothing can be redrawn it prints once", {
