@@ -19,7 +19,9 @@ html_text <- function(x) {
 html_table <- function(x, empty = "none") {
   if (!nrow(x)) return(sprintf("<p class=\"none\">%s</p>", html_text(empty)))
   is_number <- vapply(x, is.numeric, NA)
-  is_short <- vapply(x, function(column) all(nchar(as.character(column)) <= 24L, na.rm = TRUE), NA)
+  # NA: how wide text of invalid bytes is
+  width <- function(column) nchar(as.character(column), "width", allowNA = TRUE)
+  is_short <- vapply(x, function(column) all(width(column) <= 24L, na.rm = TRUE), NA)
   class <- ifelse(is_number, " class=\"n\"", ifelse(is_short, " class=\"s\"", ""))
   cells <- vapply(seq_along(x), function(k) {
     text <- if (is_number[[k]]) format_number(x[[k]]) else x[[k]]

@@ -44,6 +44,11 @@ test_that("numbers are written in full, with four digits", {
   expect_identical(clutch:::rate_text(12345, 1), "12,000/s")
 })
 
+test_that("text of invalid bytes is shown as far as it can be", {
+  text <- clutch:::html_table(data.frame(says = c("caf\xe9", NA), n = 1:2))
+  expect_match(paste(text, collapse = ""), "<td class=\"s\">caf(.|&lt;e9&gt;)</td>")
+})
+
 test_that("strings of code, environment variables and the user's home are not in it", {
   old <- Sys.getenv("HOME")
   Sys.setenv(CLUTCH_TEST_TOKEN = "s3cret-of-env", HOME = "/home/somebody-known")
