@@ -161,7 +161,7 @@ doing_text <- function(s, n) {
   label <- s$jobs$label[at]
   label <- ifelse(is.na(label) | !nzchar(label), paste("job", n$job), plain(label))
   text <- ifelse(is.na(n$job), ifelse(n$state == "busy", "a call", ""), label)
-  element <- ifelse(is.na(n$element) | is.na(n$job), "", paste0(" #", n$element))
+  element <- ifelse(is.na(n$element) | is.na(n$job), "", sprintf(" #%.0f", n$element))
   call <- ifelse(is.na(n$call) | !nzchar(n$call), "", paste0(": ", plain(n$call)))
   paste0(text, element, call)
 }

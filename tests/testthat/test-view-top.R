@@ -185,6 +185,9 @@ test_that("values are short texts", {
   old <- options(OutDec = ",", warn = 2)
   on.exit(options(old))
   expect_identical(clutch:::count_text(1234567), "1,234,567")
+  n <- data.frame(cluster = 1, job = 2L, state = "busy", element = 1e5, call = "")
+  jobs <- data.frame(cluster = 1, job = 2L, label = "cluster_map(f)")
+  expect_identical(clutch:::doing_text(list(jobs = jobs), n), "cluster_map(f) #100000")
 })
 
 test_that("where nothing can be redrawn it prints once", {
