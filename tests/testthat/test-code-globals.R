@@ -530,7 +530,7 @@ test_that("a promise that fails is no reason to fail where nobody asks for it", 
 test_that("closures are found in an environment without running code", {
   e <- new.env()
   delayedAssign("lazy", stop("it was forced"), assign.env = e)
-  e$missing <- quote(expr = )
+  e$missing <- substitute()
   e$f <- function() 1
   makeActiveBinding("active", function() stop("it was called"), e)
   expect_identical(.Call(clutch:::ffi_closures_in, e), list(f = e$f))

@@ -155,7 +155,7 @@ test_that("the workspace may have a variable that is missing", {
   cl <- fresh_cluster()
   on.exit(stop_cluster(cl))
   parallel::clusterCall(cl, function() {
-    assign("none", quote(expr = ), envir = globalenv())
+    assign("none", substitute(), envir = globalenv())
     NULL
   })
   f <- function(i) {
@@ -167,7 +167,7 @@ test_that("the workspace may have a variable that is missing", {
   environment(f) <- globalenv()
   expect_identical(cluster_map(cl, 1:3, f, .fresh = TRUE), list(FALSE, FALSE, FALSE))
   is_missing <- parallel::clusterCall(cl, function() {
-    identical(as.list(globalenv())$none, quote(expr = ))
+    identical(as.list(globalenv())$none, substitute())
   })
   expect_true(is_missing[[1L]])
 })

@@ -80,9 +80,11 @@ typedef struct clu_held {
 /* `size` bytes that begin with a clu_held, which holds a reference to `segment`; the others are 0.
  * Behind an external pointer, which frees it. */
 SEXP clu_held_new(size_t size, clu_segment *segment, R_xlen_t length, uint64_t bytes);
-/* That of a vector; an R error where it was finalized: R finalizes all that has become garbage in any
- * order, so a finalizer of the user's may come to a vector that was so before. */
+/* That of a vector; an R error where it was finalized: R finalizes all that has become garbage in
+ * any order, so a finalizer of the user's may come to a vector that was so before. */
 void *clu_held_of(SEXP x);
+/* Tells whether that was so. */
+static inline int clu_held_is_gone(SEXP x) { return !R_ExternalPtrAddr(R_altrep_data1(x)); }
 /* Methods that are the same for all classes. data2 of a vector that has been copied is the copy. */
 void clu_held_methods(R_altrep_class_t class);
 /* The segment is not needed any more. */

@@ -234,7 +234,9 @@ SEXP clu_strings_get(clu_segment *segment, const double *state) {
   return new_strings(segment, &v);
 }
 
-int clu_strings_are_shared(SEXP x) { return is_ours(x) && of(x)->held.segment; }
+int clu_strings_are_shared(SEXP x) {
+  return is_ours(x) && !clu_held_is_gone(x) && of(x)->held.segment;
+}
 
 int clu_strings_can_be_sent(SEXP x) {
   return clu_strings_are_shared(x) && !of(x)->changed && clu_held_is_own(&of(x)->held);

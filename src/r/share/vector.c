@@ -118,7 +118,8 @@ static int is_unchanged(const shared *v) {
 int clu_is_shared(SEXP x) {
   if (TYPEOF(x) == STRSXP) return clu_strings_are_shared(x);
   return ALTREP(x) && clu_shared_width((int)TYPEOF(x)) > 0 &&
-         R_altrep_inherits(x, class_of((int)TYPEOF(x))) && R_altrep_data2(x) == R_NilValue;
+         R_altrep_inherits(x, class_of((int)TYPEOF(x))) && R_altrep_data2(x) == R_NilValue &&
+         !clu_held_is_gone(x);
 }
 
 int clu_shared_can_be_sent(SEXP x) {
