@@ -204,7 +204,16 @@ first_of_user <- function(calls) {
   is_map <- calls_to(quote(FUN))
   ours <- calls_to(quote(user_code))
   if (any(ours)) is_map[seq_len(which.max(ours))] <- FALSE
-  if (any(is_map)) which.max(is_map) else 1L
+  if (!any(is_map)) return(1L)
+  first <- which.max(is_map)
+  if (calls_function_within(calls, first)) first + 1L else first
+}
+
+# Tells whether this frame is of a function of with_function(), map-function.R, which has called the
+# user's.
+calls_function_within <- function(calls, k) {
+  k < length(calls) && identical(calls[[k + 1L]][[1L]], quote(.f)) &&
+    identical(ls(environment(sys.function(k)), all.names = TRUE), ".f")
 }
 
 # Functions that signal an error that their caller wants, or are called by such.

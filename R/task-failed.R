@@ -105,8 +105,8 @@ failure_at <- function(t, failures, k) {
 TIME_IS_UP <- "time is up"
 OVER_MEMORY <- "it took more memory than `.max_memory` allows"
 
-# What the node has said of the copy: list(pid, key, path); ELSEWHERE: another node makes the one for
-# this message.
+# The node has said where the copy is: list(pid, key, path); ELSEWHERE: another node makes the one
+# for this message.
 told_copy <- function(t, f, value) {
   if (f$why == "died") return(last_copy_of(death_with(t, f$cause)))
   lines <- if (f$why == "timeout" && !is.na(f$stack)) strsplit(f$stack, "\n", fixed = TRUE)[[1L]]

@@ -89,6 +89,20 @@ test_that("the first frame of a part of a run is the user's function", {
   expect_identical(cluster_debug(e, 1, quote(sys.call())), quote(FUN(.x, k = k)))
 })
 
+test_that("the first frame of a map of several lists is the user's function", {
+  local_options(clutch.frozen = 4)
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  f <- function(a, b) {
+    own <- a + b
+    stop("no")
+  }
+  value <- function(e) cluster_debug(e, 1, quote(own))
+  expect_identical(value(failed_of(cluster_pmap(cl, list(b = 2, a = 1), f))), 3)
+  expect_identical(value(failed_of(cluster_map2(cl, 3, 4, f))), 7)
+  expect_identical(value(failed_of(cluster_walk(cl, 5, f, b = 1))), 6)
+})
+
 test_that("of more parts than are kept the error finds one that is", {
   local_options(clutch.frozen = 1)
   cl <- make_cluster(3)
