@@ -156,7 +156,7 @@ journal_compact <- function(path) {
   on.exit(.Call(ffi_handle_end, from))
   new <- paste0(path, ".new")
   unlink(new)
-  to <- .Call(ffi_journal_open, new, 0, paste0(new, ".lock"), from)
+  to <- .Call(ffi_journal_open, new, Inf, paste0(new, ".lock"), from)
   done <- FALSE
   on.exit({
     .Call(ffi_handle_end, to)

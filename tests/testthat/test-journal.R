@@ -768,6 +768,22 @@ test_that("a journal is made shorter, and what counts stays", {
   expect_identical(dir(dirname(path)), basename(path))
 })
 
+test_that("many records are written together when a journal is made shorter", {
+  io <- "/proc/self/io"
+  skip_if_not(file.access(io, 4L) == 0L)
+  written <- function() as.numeric(sub(".*: ", "", grep("^syscw", readLines(io), value = TRUE)))
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  n <- 3000L
+  cluster_map(cl, seq_len(n), identity, .journal = path)
+  before <- written()
+  journal_compact(path)
+  # each of them was brought to the disk by itself, which took some milliseconds
+  expect_lt(written() - before, n / 10)
+  expect_identical(nrow(journal_read(path)), n)
+})
+
 test_that("a journal that is in use is not made shorter, and is given up all the same", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE)

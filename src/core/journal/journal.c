@@ -313,6 +313,11 @@ int clu_journal_flush(clu_journal *j) {
   return CLU_OK;
 }
 
+int clu_journal_sync(clu_journal *j) {
+  int rc = clu_journal_flush(j);
+  return rc == CLU_OK ? clu_os_file_sync(j->fd, &j->error) : rc;
+}
+
 /* Behind what is in the buffer, in which there is room. */
 static void put_small(clu_journal *j, const clu_record *r, const void *payload) {
   unsigned char *p = j->buffer + j->n;

@@ -65,6 +65,8 @@ clu_journal_counts clu_journal_count(clu_journal *j);
 /* `r->size` bytes follow at `payload`. CLU_OK, or why nothing is taken any more. */
 int clu_journal_add(clu_journal *j, const clu_record *r, const void *payload);
 int clu_journal_flush(clu_journal *j);
+/* Does the same, and waits until all of it is on the disk. */
+int clu_journal_sync(clu_journal *j);
 /* Flushes if something has waited for 20 ms. ns until it will have; INT64_MAX: nothing waits. */
 int64_t clu_journal_tick(clu_journal *j, uint64_t now);
 /* Why nothing is taken any more; NULL: it is. The journal's. */

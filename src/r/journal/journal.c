@@ -259,7 +259,7 @@ SEXP ffi_journal_copy(SEXP from, SEXP to) {
     free(payload);
   }
   if (rc == CLU_OK && clu_journal_is_unread(a)) rc = CLU_SYS; /* and some are left out */
-  if (rc == CLU_OK) rc = clu_journal_flush(b);
+  if (rc == CLU_OK) rc = clu_journal_sync(b); /* it will take the place of another file */
   if (rc != CLU_OK) clu_raise("journal", "the journal cannot be copied: %s", clu_code_text(rc));
   return R_NilValue;
 }
