@@ -229,9 +229,9 @@ element_keys <- function(elements, start, has_pointer) {
   .Call(ffi_element_keys, elements, start, if (isTRUE(has_pointer)) keys_of_made(elements))
 }
 
-# Objects that are made again on the nodes (R/code-pack.R) count with their data: an environment that
-# has the keys of these, by the address of the object. NULL: there is none, or one cannot be packed,
-# which is an error when it travels.
+# Objects that are made again on the nodes (R/code-pack.R) count with their data: an environment
+# that has the keys of these, by the address of the object. NULL: there is none, or one cannot be
+# packed, which is an error when it travels.
 keys_of_made <- function(x) {
   all <- tryCatch(made_by_address(x, registered_recipes()), clutch_pointer = function(e) NULL)
   if (!length(all$made)) return(NULL)
@@ -328,8 +328,8 @@ check_changed <- function(record, jobs, o) {
 }
 
 # The last map that was called the same; or, where its function has no name, that came at the same
-# place in its session; or the only one there is, unless this session has begun it: a script may have
-# several maps in one file. NULL: none.
+# place in its session; or the only one there is, unless this session has begun it: a script may
+# have several maps in one file. NULL: none.
 changed_job <- function(record, jobs) {
   if (!length(jobs)) return(NULL)
   is_same <- function(job) {

@@ -54,8 +54,8 @@ check_units_need <- function(x, what) {
 
 # ---- what it means for a cluster ----
 
-# For ffi_job_new(): list(table, of, exact), see src/r/tasks/needs.h, or NULL. `n`: elements; NULL: one
-# task. What no host can ever meet is an error.
+# For ffi_job_new(): list(table, of, exact), see src/r/tasks/needs.h, or NULL. `n`: elements; NULL:
+# one task. What no host can ever meet is an error.
 needs_of_job <- function(t, asked, n, what = "`.needs`") {
   if (is.null(asked)) return(NULL)
   parts <- c(asked["memory"], asked["cores"], asked$units)
@@ -143,7 +143,8 @@ check_at_once <- function(t, asked, ranks, what = "`.needs`") {
   hosts <- if (has_ledger) ledger$host_of[ranks] + 1L else t$info$hosts[ranks]
   for (host in unique(hosts)) {
     n <- sum(hosts == host)
-    if (!is.null(asked$cores)) tell_too_many("cores", n, n * asked$cores, ledger$cores[[host]], what)
+    if (!is.null(asked$cores))
+      tell_too_many("cores", n, n * asked$cores, ledger$cores[[host]], what)
     for (kind in names(asked$units)) {
       parts <- asked$units[[kind]]
       if (parts == 0) next
@@ -158,7 +159,8 @@ check_at_once <- function(t, asked, ranks, what = "`.needs`") {
 
 tell_too_many <- function(name, n, asked, there, what) {
   if (asked <= there) return(invisible())
-  text <- "%s: %d parts are at work on a host at the same time, and ask for %g together: there are %g"
+  text <- paste("%s: %d parts are at work on a host at the same time, and ask for %g together:",
+                "there are %g")
   throw("resources", sprintf(text, part_of_needs(what, name), n, asked, there), resource = name,
         asked = asked, there = there)
 }

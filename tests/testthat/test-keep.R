@@ -144,7 +144,8 @@ test_that("folder, variables and output of the nodes are the new session's", {
 test_that("the day is told on which a server ends, where that is not soon", {
   server <- data.frame(pid = 1L, since = Sys.time(), until = Sys.time() + c(60, 1e6), packages = "")
   expect_output(clutch:::print_kept(server[1L, ]), "until [0-9:]{8}, pid 1")
-  expect_output(clutch:::print_kept(server[2L, ]), "until [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}, pid")
+  expect_output(clutch:::print_kept(server[2L, ]),
+                "until [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}, pid")
 })
 
 test_that("by default, and with 0, nothing stays", {

@@ -470,7 +470,8 @@ test_that("a run whose parts cannot be at work at the same time is an error", {
   }
   e <- tryCatch(run(gpu = 1), error = identity)
   expect_s3_class(e, c("clutch_resources", "clutch_error"), exact = FALSE)
-  expect_identical(e[c("resource", "asked", "there")], list(resource = "gpu", asked = 3, there = 2L))
+  about <- list(resource = "gpu", asked = 3, there = 2L)
+  expect_identical(e[c("resource", "asked", "there")], about)
   expect_error(run(cores = 3), class = "clutch_resources")
   expect_error(run(gpu = 0.7), class = "clutch_resources")
   expect_error(run(memory = "1e6 TB"), class = "clutch_argument")
