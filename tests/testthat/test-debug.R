@@ -330,17 +330,18 @@ test_that("a copy that has ended before its element has is not told of, nor kill
   on.exit(unlink(told), add = TRUE)
   f <- function(x, told) {
     on.exit({
-      pid <- clutch:::the_node$frozen$pid
+      copy <- clutch:::the_node$frozen
+      pid <- copy$pid
       tools::pskill(pid, 9L)
       while (!is.na(.Call(clutch:::ffi_process_letter, pid))) Sys.sleep(0.01)
       # to make another, which somebody wants to see, reaps it: its id may be another process's
       busy <- strsplit(clutch:::copy_while_busy(sys.nframe()), " ")[[1L]]
-      saveRDS(.Call(clutch:::ffi_frozen_taken), told)
+      saveRDS(list(.Call(clutch:::ffi_frozen_taken), file.exists(copy$path)), told)
       tools::pskill(as.integer(busy[[1L]]), 9L)
-      unlink(dirname(busy[[3L]]), recursive = TRUE)
+      .Call(clutch:::ffi_remove_folder, dirname(busy[[3L]]))
     })
     stop("boom")
   }
   expect_error(cluster_map(cl, 1, f, told = told), "boom")
-  expect_false(readRDS(told))
+  expect_identical(readRDS(told), list(FALSE, FALSE))
 })

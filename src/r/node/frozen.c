@@ -39,6 +39,7 @@ static struct {
   int n;
   clu_pid pending; /* made for the task at hand, and not told to the session; 0: none */
   char path[104];  /* of the pending one, or, in a copy, its own */
+  uint64_t id[2];  /* of the pending one's socket */
   /* in a copy */
   clu_fd listener;
   clu_pid node; /* of a last one: it has not seen yet that this node has ended; else 0 */
@@ -49,20 +50,29 @@ enum copy_kind { FAILED, BUSY, LAST };
 
 /* ---- in the node ---- */
 
-void clu_frozen_reap(void) {
-  clu_exit how;
-  for (int i = 0; i < frozen.n; i++) {
-    if (clu_os_reap(frozen.pids[i], 0, &how) == CLU_AGAIN) continue;
-    if (frozen.pids[i] == frozen.pending) frozen.pending = 0; /* another may have this id soon */
-    frozen.pids[i--] = frozen.pids[--frozen.n];
-  }
-}
-
 /* Removes the folder of this socket. */
 static void remove_place(void) {
   char *end = strrchr(frozen.path, '/');
   if (end) *end = 0;
   clu_os_remove_tree(frozen.path);
+}
+
+/* The pending copy has ended, and its process id is another's soon. Its folder stays where it was
+ * killed. One that has ended by itself has removed it, and another node may have it now. */
+static void forget_pending(void) {
+  uint64_t id[2] = {0, 0};
+  clu_os_path_id(frozen.path, id);
+  if (id[0] == frozen.id[0] && id[1] == frozen.id[1]) remove_place();
+  frozen.pending = 0;
+}
+
+void clu_frozen_reap(void) {
+  clu_exit how;
+  for (int i = 0; i < frozen.n; i++) {
+    if (clu_os_reap(frozen.pids[i], 0, &how) == CLU_AGAIN) continue;
+    if (frozen.pids[i] == frozen.pending) forget_pending();
+    frozen.pids[i--] = frozen.pids[--frozen.n];
+  }
 }
 
 void clu_frozen_drop(void) {
@@ -177,6 +187,8 @@ SEXP ffi_frozen_fork(SEXP path, SEXP output, SEXP kind) {
   frozen.pids[frozen.n++] = pid;
   if (what == FAILED) {
     strcpy(frozen.path, at);
+    memset(frozen.id, 0, sizeof frozen.id);
+    clu_os_path_id(at, frozen.id);
     frozen.pending = pid;
   }
   return Rf_ScalarInteger((int)pid);
