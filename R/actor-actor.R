@@ -1,12 +1,14 @@
 # Actors. In R an actor is an environment with the name of its shared memory, which travels. The
 # process that has made it has a record of it besides, in `the$actors` by that name: a cluster of
-# one node, whose task serves the actor, and what is needed to submit that task again.
+# one node, whose task serves the actor, and what is needed to submit that task again. Of one that
+# lives in a node of its cluster, see actor-settled.R.
 
 #' State that lives on one node
 #'
-#' `cluster_actor()` starts a process that keeps what the function `f` has made: an *actor*. The
-#' session, tasks and other actors call its methods: a model that is trained by many, a connection
-#' to a data base, a cache, a queue with rules of its own.
+#' `cluster_actor()` starts a process that keeps what the function `f` has made: an *actor*. With
+#' `exclusive = FALSE` a node of the cluster keeps it besides its tasks. The session, tasks and
+#' other actors call its methods: a model that is trained by many, a connection to a data base, a
+#' cache, a queue with rules of its own.
 #' * `actor_call()` calls a method and waits for its value.
 #' * `actor_cast()` calls one and does not wait.
 #' * `actor_stop()` ends the actor, when it has done what was asked before.
@@ -23,6 +25,31 @@
 #'   So a busy actor delays no map, and a map delays no actor. It is on this machine, also where
 #'   nodes of `cl` are on other hosts.
 #'
+#'   With `exclusive = FALSE` there is no further process. The actor lives in a node of `cl` on this
+#'   machine: the one with the fewest such actors. Any number may live in one node.
+#'   * The node goes on with maps, tasks and calls. It does the actor's calls when it has nothing
+#'     else to do, between two tasks, and while a task waits in a function of this package. While a
+#'     task computes, calls wait: a call's `.timeout` and Ctrl-C are in force meanwhile. While a
+#'     call is done, tasks of that node wait.
+#'   * A task of that node that calls the actor has it done at once: first what waits there, then
+#'     its own call. So has an actor that calls another one of its node. A process that such a task
+#'     has forked cannot call the actor: `clutch_deadlock`.
+#'   * Tasks and calls of the cluster do not see the actor's variables and packages, nor do its
+#'     calls change their random numbers. Options, environment variables, the working directory and
+#'     sinks that a method sets are put back when it has ended. S3 methods among the actor's
+#'     variables are found where its own functions call the generic. The actor does not see the
+#'     variables of tasks, but what [cluster_setup()] and [cluster_export()] put into the node.
+#'   * A cluster that grows and shrinks, as `make_cluster(c(2, 16))`, has them in its first nodes,
+#'     which stay. A node with an actor is neither ended since it is idle, nor stopped or ended for
+#'     want of memory. A task that is cancelled, or whose time is up, does not end the node while
+#'     that does a call for somebody else.
+#'   * The node's death is the actor's: a crash, a task that ends R or does not react when its time
+#'     is up, more memory than a map's `.max_memory`, in which the actor's state counts, and the
+#'     end of the node by [stop_cluster()].
+#'   * An error of class `clutch_argument` says where it cannot be: the session's own cluster
+#'     (`cl = NULL`), clusters without a node on this machine, with `.max_memory`, and with S4
+#'     classes or methods of the workspace.
+#'
 #'   An actor travels to tasks as any variable does, and to processes that these start on their
 #'   machine. Tasks on hosts of [hosts()], [slurm()] or [hosts_command()] call it over the session's
 #'   connection with their host, see [cluster_lock()], *Where it works*. It exists as long as the
@@ -32,7 +59,9 @@
 #'   all others. With `"always"` a new process calls `f` again, and calls that had not begun are
 #'   done by it; casts that had not begun are lost. After more than `restarts` deaths within
 #'   `period` seconds the actor has ended. The session starts the new process: when it waits in a
-#'   function of this package, or is idle at the prompt with package \pkg{later} installed.
+#'   function of this package, or is idle at the prompt with package \pkg{later} installed. With
+#'   `exclusive = FALSE` that is another node of `cl`, or the one in place of the dead one, and the
+#'   session begins it when it waits in such a function.
 #'
 #'   With `.journal` the new process first does all calls and casts that had ended again, in their
 #'   order, from the same random numbers: so its state is what it was, as far as methods depend on
@@ -48,6 +77,8 @@
 #' @param args list: the arguments of `f`.
 #' @param restart string, `"never"` or `"always"`: see *Deaths*.
 #' @param restarts,period number of deaths, and of seconds: see *Deaths*.
+#' @param exclusive `TRUE` (default): the actor has a node of its own. `FALSE`: it lives in a node
+#'   of `cl`, which does its calls when no task is at work there, see *Where it lives*.
 #' @param .journal string: file in which calls are recorded, see *Deaths*. It is made if it does not
 #'   exist. `NULL`: none.
 #' @param .globals,.packages,.seed,.max_memory,.pointers as in [cluster_submit()].
@@ -76,7 +107,7 @@
 #'   * `clutch_timeout`: there was no answer within the time.
 #'   * `clutch_deadlock`: the actor waits for the caller, directly or by others.
 #'   * `clutch_argument`: there is no such method, or nodes of `cl` are on other machines,
-#'     without a connection for this.
+#'     without a connection for this, or the actor cannot live in a node of `cl`.
 #'
 #'   `cluster_actor()` raises the error of `f` as [collect()] does that of a task.
 #' @references The behaviour `gen_server` and the restart strategies of Erlang/OTP,
@@ -94,13 +125,27 @@
 #' actor_call(counter, "get")
 #' cluster_actors(cl)
 #' actor_stop(counter)
+#'
+#' # in a node of the cluster, without a further process
+#' seen <- cluster_actor(cl, function() {
+#'   names <- character()
+#'   list(add = function(x) names <<- union(names, x), all = function() names)
+#' }, exclusive = FALSE)
+#' done <- cluster_map(cl, c("a", "b", "a"), function(x) actor_cast(seen, "add", x))
+#' actor_call(seen, "all")
 #' stop_cluster(cl)
 #' @export
 cluster_actor <- function(cl, f, args = list(), restart = c("never", "always"), restarts = 3,
-                          period = 60, .journal = NULL, .globals = TRUE, .packages = NULL,
-                          .seed = TRUE, .max_memory = Inf, .pointers = "error", .label = NULL) {
+                          period = 60, exclusive = TRUE, .journal = NULL, .globals = TRUE,
+                          .packages = NULL, .seed = TRUE, .max_memory = Inf, .pointers = "error",
+                          .label = NULL) {
+  is_own <- !missing(cl) && is_own(cl)
   cl <- cluster_or_own(cl)
   given(f, "f")
+  exclusive <- check_flag(exclusive, "`exclusive`")
+  if (!exclusive && !missing(.max_memory)) {
+    throw("argument", "`.max_memory` is a limit of the actor's node: not with `exclusive = FALSE`")
+  }
   restart <- check_choice(restart[[1L]], "`restart`", c("never", "always"))
   check_number(restarts, "`restarts`", 0, "a number, 0 or more")
   check_number(period, "`period`", 0, "a number of seconds, 0 or more")
@@ -120,6 +165,7 @@ cluster_actor <- function(cl, f, args = list(), restart = c("never", "always"), 
   o$called <- called_submit("cluster_actor", paste("actor", label), substitute(f))
   o$relay <- "none"
   needs <- find_needs(list(fun, args), o$globals, env) # R code of others may run
+  if (!exclusive) check_home(cl, is_own, needs)
   x <- new_actor(label, restart == "always")
   record <- the$actors[[x$name]]
   plan <- list(fun = fun, args = args, needs = needs, o = o, code = code, journal = .journal)
@@ -128,7 +174,7 @@ cluster_actor <- function(cl, f, args = list(), restart = c("never", "always"), 
   record$restart <- list(always = restart == "always", most = restarts, period = period)
   started <- FALSE
   on.exit(if (!started) end_actor(record))
-  record$cl <- actor_cluster(cl)
+  if (exclusive) record$cl <- actor_cluster(cl) else record$home <- cl
   belongs_to(record, tasks_of(cl))
   submit_actor(record, plan)
   await_start(record)
@@ -182,15 +228,8 @@ end_actor <- function(record, quick = FALSE) {
   .Call(ffi_actor_forget, record$name)
   if (!length(the$actors)) .Call(ffi_actor_made, FALSE)
   if (!is.null(record$of)) forget_in(record$of$actors, record)
-  if (!quick && !is.null(record$cl)) stop_nodes(record$cl)
+  leave_home(record, quick)
   invisible()
-}
-
-# Tells whether it was there. Environments, since a finalizer may do this at any moment.
-forget_in <- function(env, record) {
-  is_there <- exists(record$name, env, inherits = FALSE)
-  if (is_there) rm(list = record$name, envir = env)
-  is_there
 }
 
 # `t`: the tasks of the cluster for which it was made, whose end is its end.
@@ -221,6 +260,7 @@ actor_cluster <- function(cl) {
 # ---- starting ----
 
 submit_actor <- function(record, p = unserialize(record$plan)) {
+  if (!is.null(record$home)) return(submit_settled(record, p))
   args <- list(record$name, p$fun, p$args, p$journal)
   called <- paste("actor", record$label)
   record$task <- submit(tasks_of(record$cl), serve_actor, p$needs, p$o, called, p$code, args)
@@ -248,6 +288,7 @@ see_to_actors <- function() {
   the$sees_to_actors <- TRUE
   on.exit(the$sees_to_actors <- FALSE)
   the$actors_seen <- clock()
+  if (length(the$actors_left)) leave_homes()
   for (record in as.list(the$actors)) {
     if (record$pid != Sys.getpid()) next # a child of the session
     if (!is.null(record$task)) step_for_task(record$task, 0)
@@ -258,11 +299,17 @@ ACTOR_PAUSE <- 0.02 # seconds
 
 see_to_actor <- function(record) {
   task <- record$task
-  if (is.null(task) || isTRUE(record$ended)) return(invisible())
+  if (isTRUE(record$ended)) return(invisible())
+  if (is.null(task)) return(restart_if(record, see_to_settled(record)))
   end <- outcome(task)
   if (is.null(end)) return(invisible())
   record$task <- NULL
-  if (inherits(end$error, "clutch_task_died")) return(restart_or_end(record, end$error))
+  if (inherits(end$error, "clutch_task_died")) {
+    return(restart_or_end(record, end$error, task$scheduler$latest$how))
+  }
+  if (!is.null(record$home) && is.null(end$error)) {
+    return(restart_if(record, has_settled(record)))
+  }
   record$ended <- TRUE
   record$error <- end$error
   if (!length(record$deaths)) {
@@ -271,16 +318,23 @@ see_to_actor <- function(record) {
   } else if (!is.null(end$error)) {
     end_for_good(record, end$error)
   }
-  stop_nodes(record$cl)
+  leave_home(record)
 }
 
-restart_or_end <- function(record, e) {
+# `death`: of see_to_settled().
+restart_if <- function(record, death) {
+  if (!is.null(death)) restart_or_end(record, death, death$how)
+  invisible()
+}
+
+# `how`: its process has ended.
+restart_or_end <- function(record, e, how) {
   r <- record$restart
   record$deaths <- c(record$deaths, clock())
   recent <- sum(record$deaths > clock() - r$period)
   again <- r$always && recent <= r$most
   state <- if (again) ACTOR_DOWN else ACTOR_ENDED
-  .Call(ffi_actor_set, record$name, state, tasks_of(record$cl)$latest$how)
+  .Call(ffi_actor_set, record$name, state, how)
   if (again) {
     e <- tryCatch({
       submit_actor(record)
@@ -291,7 +345,7 @@ restart_or_end <- function(record, e) {
   }
   record$ended <- TRUE
   record$error <- e
-  stop_nodes(record$cl)
+  leave_home(record)
 }
 
 # It could not be begun again.

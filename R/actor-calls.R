@@ -56,6 +56,7 @@ actor_stop <- function(actor, timeout = Inf) {
     step_for_task(record$task, 0.05)
     see_to_actor(record)
   }
+  if (!is.null(record) && record$pid == Sys.getpid()) see_to_actor(record)
   invisible(stopped)
 }
 

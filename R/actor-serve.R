@@ -1,4 +1,6 @@
-# The process of an actor: a task that takes messages until the actor has ended.
+# The process of an actor: a task that takes messages until the actor has ended. Or a node that
+# takes them besides its tasks: a task has made the actor there, and has ended
+# (cluster_actor(exclusive = FALSE); src/r/actor/settled.c says when it is served).
 
 # These are of enum clu_actor_state.
 ACTOR_STATES <- c("new", "begins", "up", "down", "ended")
@@ -22,17 +24,22 @@ serve_actor <- function(name, make, args, journal) {
     log$calls <- NULL
   }
   .Call(ffi_actor_set, name, ACTOR_UP, NULL)
-  while (!is.null(kind <- .Call(ffi_actor_next))) {
-    if (kind == "s" && .Call(ffi_actor_begin_call, "stop")) break
-    if (kind == "s") next
-    # one that cannot be read is an error of its caller
-    x <- tryCatch(.Call(ffi_actor_message), error = identity)
-    if (inherits(x, "error")) answer_caller(list(error = x))
-    else if (!serve_message(methods, x[[1L]], x[[2L]], log)) break
+  while (!is.null(kind <- .Call(ffi_actor_next, TRUE))) {
+    if (!serve_one(methods, kind, log, FALSE)) break
   }
   if (!is.null(kind)) .Call(ffi_actor_answer, NULL)
   .Call(ffi_actor_set, name, ACTOR_ENDED, NULL)
   invisible()
+}
+
+# FALSE: the actor is to end.
+serve_one <- function(methods, kind, log, is_settled) {
+  if (kind == "s") return(!.Call(ffi_actor_begin_call, "stop"))
+  # one that cannot be read is an error of its caller
+  x <- tryCatch(.Call(ffi_actor_message), error = identity)
+  if (!inherits(x, "error")) return(serve_message(methods, x[[1L]], x[[2L]], log, is_settled))
+  answer_caller(list(error = x))
+  TRUE
 }
 
 check_methods <- function(x) {
@@ -45,8 +52,9 @@ check_methods <- function(x) {
 }
 
 # FALSE: the actor is to end. An interrupt that is meant for the call ends nothing but the call:
-# it is let in nowhere else.
-serve_message <- function(methods, method, args, log) {
+# it is let in nowhere else. Of a node it may be meant for the task that has called, which will be
+# interrupted, too.
+serve_message <- function(methods, method, args, log, is_settled) {
   answer <- NULL
   is_given_up <- suspendInterrupts({
     if (!.Call(ffi_actor_begin_call, method)) return(TRUE)
@@ -54,7 +62,10 @@ serve_message <- function(methods, method, args, log) {
     .Call(ffi_actor_end_call)
   })
   is_cut <- inherits(answer, "interrupt")
-  if (is_cut && !is_given_up) return(FALSE)
+  if (is_cut && !is_given_up) {
+    if (!is_settled) return(FALSE)
+    answer <- list(error = simpleError("the call was interrupted"))
+  }
   if (!is.null(log) && !is_cut) record_in_actor_journal(log, method, args)
   if (!is_given_up) answer_caller(answer)
   TRUE
@@ -74,4 +85,72 @@ answer_caller <- function(answer) {
   tryCatch(.Call(ffi_actor_answer, answer), error = function(e) {
     .Call(ffi_actor_answer, list(error = e))
   })
+}
+
+# ---- beside the tasks of a node ----
+
+# A task. `needs`: the variables and packages of the actor's code, which tasks do not see.
+settle_actor <- function(name, make, args, journal, needs) {
+  repeat {
+    begun <- .Call(ffi_actor_begin, name, tempdir())
+    if (!isFALSE(begun)) break
+  }
+  if (is.null(begun)) return(invisible())
+  x <- new.env(parent = emptyenv())
+  is_settled <- FALSE
+  on.exit(if (!is_settled) {
+    .Call(ffi_actor_end)
+    if (!is.null(x$log)) close_actor_journal(x$log)
+  })
+  if (!is.null(journal)) x$log <- open_actor_journal(journal)
+  moved <- move_to_own_workspace(list(make = make, args = args), needs)
+  x$methods <- do.call(moved$make, moved$args, quote = TRUE)
+  check_methods(x$methods)
+  if (!is.null(x$log)) {
+    replay_actor_journal(x$log, function(method, args) call_method(x$methods, method, args))
+    x$log$calls <- NULL
+  }
+  x$name <- name
+  x$warn <- getOption("warn")
+  x$seed <- globalenv()[[".Random.seed"]]
+  .Call(ffi_actor_settle, name, x, tempdir())
+  .Call(ffi_actor_set, name, ACTOR_UP, NULL)
+  is_settled <- TRUE
+  .Call(ffi_actor_turn_end)
+  invisible()
+}
+
+# Does what waits for this actor now. `x`: see settle_actor(). Called by src/r/actor/settled.c.
+serve_settled <- function(x) {
+  n <- .Call(ffi_actor_turn, x$name)
+  if (n == 0) return(invisible())
+  is_apart <- FALSE
+  on.exit({
+    .Call(ffi_actor_turn_end)
+    if (is_apart) x$seed <- .Call(ffi_apart_end)
+  })
+  .Call(ffi_apart_begin, x$seed, x$warn)
+  is_apart <- TRUE
+  end <- tryCatch(serve_some(x, n), error = conditionMessage)
+  if (isFALSE(end)) return(invisible())
+  .Call(ffi_actor_set, x$name, ACTOR_ENDED, if (is.character(end)) end)
+  if (!is.null(x$log)) close_actor_journal(x$log)
+  x$methods <- x$log <- NULL
+  .Call(ffi_actor_unsettle, x$name)
+  invisible()
+}
+
+# `n` messages at most. TRUE: the actor is to end.
+serve_some <- function(x, n) {
+  while (n > 0) {
+    kind <- .Call(ffi_actor_next, FALSE)
+    if (isFALSE(kind)) return(FALSE)
+    if (is.null(kind)) return(TRUE)
+    if (!serve_one(x$methods, kind, x$log, TRUE)) {
+      .Call(ffi_actor_answer, NULL)
+      return(TRUE)
+    }
+    n <- n - 1
+  }
+  FALSE
 }

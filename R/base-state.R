@@ -68,6 +68,7 @@ the$states <- new.env(parent = emptyenv())
 the$tree_from <- 50L
 the$actors <- new.env(parent = emptyenv())
 the$actor_number <- the$actors_seen <- 0
+the$actors_left <- NULL # records, see leave_home()
 the$sees_to_actors <- FALSE
 
 # In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,

@@ -138,7 +138,11 @@ job_new <- function(t, fun, elements, more, needs, o) {
   asked <- needs_of_job(t, o$asked, if (!is.null(elements)) length(elements))
   handler <- if (o$relay == "handler") handler_of(o$handler)
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory, o$priority)
-  only <- if (length(t$ranks) < nodes_at_start(t$info)) as.integer(t$ranks)
+  only <- if (!is.null(o$only)) {
+    o$only
+  } else if (length(t$ranks) < nodes_at_start(t$info)) {
+    as.integer(t$ranks)
+  }
   job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only, asked)
   .Call(ffi_job_keep, job, work)
   if (!is.null(handler)) .Call(ffi_job_hear, job, handler)

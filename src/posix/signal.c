@@ -127,6 +127,17 @@ void clu_watch_drop(void) {
 
 void clu_os_watch_term(void) { clu_set_handler(SIGTERM, on_watched, 0); }
 
+static volatile sig_atomic_t int_waits;
+
+void clu_os_int_defer(int waits) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  if (waits) int_waits = 1;
+  pthread_sigmask(waits ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+  if (!waits) int_waits = 0;
+}
+
 static int (*int_task)(int);
 static void (*int_before)(int);
 
@@ -137,7 +148,7 @@ static void on_int(int sig) {
   int err = errno, is_ignored = 0;
   if (sig == SIGURG) {
     struct sigaction now;
-    is_ignored = sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+    is_ignored = int_waits || (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN);
   }
   if ((sig == SIGINT || is_ignored) && int_task(is_ignored) && int_before != SIG_DFL &&
       int_before != SIG_IGN) {
@@ -160,6 +171,8 @@ void clu_os_interrupt(clu_pid pid) {
   kill((pid_t)pid, SIGURG);
   kill(-(pid_t)pid, SIGINT);
 }
+
+void clu_os_interrupt_deferred(clu_pid pid) { kill((pid_t)pid, SIGURG); }
 
 static sigset_t before_hold;
 static int are_held;

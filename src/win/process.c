@@ -9,6 +9,7 @@
 #include <string.h>
 #include <tlhelp32.h>
 
+#include "core/base/os-signals.h"
 #include "core/base/os-forks.h"
 
 /* Windows has no numbers of its own; those of the C library where it has them */
@@ -447,6 +448,8 @@ void clu_os_watch_end(void) {}
 void clu_os_watch_term(void) {}
 void clu_os_on_int(int (*task)(int is_ignored)) { (void)task; }
 void clu_os_interrupt(clu_pid pid) { (void)pid; }
+void clu_os_interrupt_deferred(clu_pid pid) { (void)pid; }
+void clu_os_int_defer(int waits) { (void)waits; }
 
 size_t clu_os_expect_forks(void) { return 0; }
 int clu_os_leave_files(clu_fd keep) {

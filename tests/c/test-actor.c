@@ -9,6 +9,7 @@
 
 #include "core/actor/actor-layout.h"
 #include "core/base/deadline.h"
+#include "core/base/os-pipes.h"
 
 static clu_actor *made(void) {
   clu_actor *a = NULL;
@@ -279,4 +280,110 @@ TEST(after_its_end_nobody_waits) {
   clu_actor_set(a, CLU_ACTOR_UP, NULL);
   CHECK_INT_EQ(ask(a, CLU_ACTOR_CALL, 1, NULL), CLU_CANCELLED);
   clu_actor_free(a);
+}
+
+/* ---- where the process that serves does other things, too ---- */
+
+static clu_actor *serving_here(void) {
+  clu_actor *a = made();
+  REQUIRE(clu_actor_begin(a, "/tmp", NULL) == CLU_OK);
+  clu_actor_set(a, CLU_ACTOR_UP, NULL);
+  return a;
+}
+
+static void end_here(clu_actor *a) {
+  clu_actor_set(a, CLU_ACTOR_ENDED, NULL);
+  clu_actor_free(a);
+}
+
+/* How many messages there were. */
+static int serve_all(clu_actor *a, uint64_t *sum) {
+  clu_message *m;
+  int n = 0;
+  for (; clu_actor_next(a, &m) == CLU_OK; n++) serve_one(a, m, sum);
+  return n;
+}
+
+static void cast_twice(clu_actor *parents) {
+  char name[CLU_STATE_NAME];
+  clu_actor *a;
+  copy_name(parents, name);
+  a = opened(name);
+  if (ask(a, CLU_ACTOR_CAST, 5, NULL) != CLU_OK) _exit(1);
+  if (ask(a, CLU_ACTOR_CAST, 6, NULL) != CLU_OK) _exit(2);
+}
+
+TEST(a_process_that_serves_calls_itself_behind_what_has_come_before) {
+  clu_actor *a = serving_here();
+  clu_actor_call c = {0};
+  clu_blob *b = clu_blob_new(0);
+  clu_message *m = NULL;
+  uint64_t sum = 0, answer = 0;
+  CHECK_INT_EQ(clu_actor_has_more(a), 0);
+  CHECK_INT_EQ(end_of(child(cast_twice, a)), 0);
+  CHECK_INT_EQ(clu_actor_has_more(a), 1);
+  put_number(b, 7);
+  CHECK_INT_EQ(step(a, &c, CLU_ACTOR_CALL, b, &m), CLU_AGAIN);
+  CHECK_INT_EQ(serve_all(a, &sum), 3);
+  CHECK_INT_EQ(clu_actor_has_more(a), 0); /* the answer is no call */
+  CHECK_INT_EQ(step(a, &c, CLU_ACTOR_CALL, b, &m), CLU_OK);
+  REQUIRE(m);
+  memcpy(&answer, m->body, sizeof answer);
+  CHECK_INT_EQ((int)answer, 18);
+  clu_message_free(m);
+  clu_actor_give_up(a, &c);
+  clu_blob_unref(b);
+  end_here(a);
+}
+
+TEST(what_a_process_has_given_up_of_its_own_is_not_begun_and_others_calls_are) {
+  clu_actor *a = serving_here();
+  clu_actor_call c = {0};
+  clu_blob *b = clu_blob_new(0);
+  clu_message *m = NULL;
+  uint64_t sum = 0;
+  put_number(b, 7);
+  CHECK_INT_EQ(step(a, &c, CLU_ACTOR_CALL, b, &m), CLU_AGAIN);
+  CHECK_INT_EQ(end_of(child(cast_twice, a)), 0);
+  clu_actor_give_up(a, &c);
+  CHECK_INT_EQ(serve_all(a, &sum), 3);
+  CHECK_INT_EQ((int)sum, 11);
+  /* an answer that nobody has taken is given back */
+  CHECK_INT_EQ(step(a, &c, CLU_ACTOR_CALL, b, &m), CLU_AGAIN);
+  CHECK_INT_EQ(serve_all(a, &sum), 1);
+  clu_actor_give_up(a, &c);
+  CHECK_INT_EQ(step(a, &c, CLU_ACTOR_CALL, b, &m), CLU_AGAIN);
+  clu_actor_give_up(a, &c);
+  clu_blob_unref(b);
+  end_here(a);
+}
+
+TEST(who_sleeps_is_woken_by_its_pipe_and_nobody_else_is) {
+  char folder[] = "/tmp/clutch-XXXXXX", path[64];
+  clu_actor *a = serving_here();
+  clu_fd waker;
+  uint64_t sum = 0;
+  REQUIRE(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/actors", folder);
+  REQUIRE(clu_os_waker_new(path, &waker, NULL) == CLU_OK);
+  clu_actor_set_waker(a, path);
+  CHECK_INT_EQ(end_of(child(cast_twice, a)), 0);
+  CHECK_INT_EQ(clu_os_wait_readable(waker, 0), CLU_TIMEOUT);
+  serve_all(a, &sum);
+  clu_actor_sleeps(a, 1);
+  CHECK_INT_EQ(clu_actor_has_more(a), 0);
+  CHECK_INT_EQ(end_of(child(cast_twice, a)), 0);
+  CHECK_INT_EQ(clu_os_wait_readable(waker, 20000000000), CLU_OK);
+  clu_actor_sleeps(a, 0);
+  clu_os_waker_empty(waker);
+  CHECK_INT_EQ(clu_os_wait_readable(waker, 0), CLU_TIMEOUT);
+  CHECK_INT_EQ(serve_all(a, &sum), 2);
+  clu_actor_sleeps(a, 1);
+  clu_actor_set(a, CLU_ACTOR_ENDED, NULL);
+  CHECK_INT_EQ(clu_os_wait_readable(waker, 0), CLU_OK);
+  clu_actor_free(a);
+  clu_os_close(waker);
+  clu_os_waker_remove(path);
+  CHECK_INT_EQ(rmdir(folder), 0);
+  clu_os_waker_wake(path); /* it is gone: nothing happens */
 }

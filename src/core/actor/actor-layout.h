@@ -20,6 +20,9 @@ typedef struct actor_record {
   _Atomic uint64_t running, since; /* the number of the call at work, 0: none; since when */
   char method[CLU_ACTOR_METHOD], why[CLU_ACTOR_WHY], waits[CLU_STATE_NAME];
   char path[CLU_MESH_PATH]; /* of the mesh of this generation, while its state is not NEW */
+  /* where the process that serves does other things, too: */
+  _Atomic uint32_t sleeps;   /* it does, and has to be woken by this pipe; 2: it is being woken */
+  char waker[CLU_MESH_PATH]; /* "": there is none */
 } actor_record;
 
 _Static_assert(sizeof(actor_record) <= CLU_STATE_ROOM, "an actor is in the room of its state");
@@ -39,14 +42,24 @@ struct clu_actor {
   int open;       /* calls that wait for their answer */
 };
 
+/* Tells whether this process is the one that serves, and not a child of it. */
+static inline int actor_is_served_here(const clu_actor *a) {
+  return a->made && clu_mesh_is_ours(a->made);
+}
+
 /* The process that serves has ended, as far as a caller sees: nothing, where the state is another
  * than `seen` meanwhile. */
 void actor_lost(clu_actor *a, uint32_t seen);
 
-/* The tag of a call's answer: its number, in letters. */
+/* actor.c. The process that serves has something to look at. */
+void actor_wake(clu_actor *a);
+
+/* The tag of a call's answer: its number, in letters. `is_own`: the process that serves has called
+ * itself, and must not take that for a call. */
 #define CLU_ACTOR_TAG 24
-static inline void actor_tag(uint64_t number, char tag[CLU_ACTOR_TAG]) {
+static inline void actor_tag(uint64_t number, int is_own, char tag[CLU_ACTOR_TAG]) {
   int n = 0;
+  if (is_own) tag[n++] = CLU_TAG_HIDDEN;
   do {
     tag[n++] = (char)('A' + (number & 15));
     number >>= 4;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/actor/actor-layout.h"
+#include "core/base/os-pipes.h"
 
 static int of_state(clu_state *s, clu_actor **out, clu_err *e) {
   clu_actor *a = calloc(1, sizeof *a);
@@ -44,6 +45,7 @@ void clu_actor_free(clu_actor *a) {
   if (a->mesh && clu_mesh_is_ours(a->mesh)) clu_mesh_leave(a->mesh, 0);
   clu_mesh_free(a->mesh);
   if (a->made) {
+    if (actor_is_served_here(a)) a->r->waker[0] = 0;
     clu_mesh_free(a->made);
     clu_lock_give(a->state);
   }
@@ -76,6 +78,18 @@ void clu_actor_look(clu_actor *a, clu_actor_info *out) {
   if (!running) out->method[0] = 0;
 }
 
+/* The one who finds that it sleeps is the only one to wake it. */
+static void wake(actor_record *r) {
+  char path[CLU_MESH_PATH];
+  uint32_t sleeps = 1;
+  if (!atomic_load(&r->sleeps) || !atomic_compare_exchange_strong(&r->sleeps, &sleeps, 2)) return;
+  memcpy(path, r->waker, sizeof path);
+  path[sizeof path - 1] = 0;
+  if (path[0]) clu_os_waker_wake(path);
+}
+
+void actor_wake(clu_actor *a) { wake(a->r); }
+
 static void tell_change(actor_record *r) {
   uint32_t state = atomic_load(&r->state);
   if (state == CLU_ACTOR_DOWN || state == CLU_ACTOR_ENDED) {
@@ -84,6 +98,7 @@ static void tell_change(actor_record *r) {
   }
   atomic_fetch_add(&r->changes, 1);
   if (atomic_load(&r->asleep)) clu_os_word_wake(&r->changes, 1);
+  wake(r);
 }
 
 void clu_actor_set(clu_actor *a, int state, const char *why) {

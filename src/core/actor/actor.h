@@ -12,9 +12,15 @@
  * whether its call had begun. What had not is sent again to the next generation; a call is begun
  * once at most. Casts that were not begun are lost with the process.
  *
+ * A process may serve several actors, and do other things besides. Then it makes a pipe
+ * (core/base/os-pipes.h), by which it is woken where it sleeps. It may call those actors itself,
+ * and serves them while it waits: its rank is 0, and what it sends waits behind what has come
+ * before.
+ *
  * Interrupts: a caller that gives up a call marks it as such, if it is at work, and sends
- * CLU_SIG_INT. The process that serves asks clu_actor_is_given_up() in its handler: a signal that
- * comes too late finds the call over, and does nothing.
+ * CLU_SIG_INT, or clu_os_interrupt_deferred() does where the process does other things, too. The
+ * process that serves asks clu_actor_is_given_up() in its handler: a signal that comes too late
+ * finds the call over, and does nothing.
  *
  * Other processes run user's code and may write anything to this memory. One thread a process.
  * Nothing blocks but clu_actor_sleep(), clu_actor_wait(), for CLU_SLICE at most.
@@ -100,6 +106,16 @@ int clu_actor_answer(clu_actor *a, int rank, uint64_t number, clu_blob *body, cl
 /* While this process waits for the answer of another actor, its name; NULL: it does not. */
 void clu_actor_waits_for(clu_actor *a, const char *name);
 
+/* A process that sends something writes to this pipe while that which serves sleeps, see
+ * clu_os_waker_new(). */
+void clu_actor_set_waker(clu_actor *a, const char *path);
+/* The process sleeps from now on, or does not. It asks clu_actor_has_more() in between. */
+void clu_actor_sleeps(clu_actor *a, int sleeps);
+/* Tells whether clu_actor_next() has something to do. */
+int clu_actor_has_more(const clu_actor *a);
+/* Gives back what is kept for callers that have gone. */
+void clu_actor_recycle(clu_actor *a);
+
 /* ---- call.c: in the others ---- */
 
 /* One of this process's: begin with {0}. Its number is another in each process. */
@@ -110,8 +126,8 @@ typedef struct clu_actor_call {
   uint64_t lost_at; /* see clu_actor_lost() */
   clu_sending sending;
 } clu_actor_call;
-/* Sends a message, again where that is needed; the first 8 bytes of `body` are for its number. A
- * message of the process that serves to itself never has an answer. CLU_OK, it is sent. CLU_AGAIN:
+/* Sends a message, again where that is needed; the first 8 bytes of `body` are for its number. That
+ * of a process that serves the actor is answered by itself. CLU_OK, it is sent. CLU_AGAIN:
  * it cannot be now, wait. CLU_CANCELLED: the actor has ended. CLU_DEAD: it had begun the call and
  * its process has ended. CLU_LIMIT: as clu_mesh_send(). CLU_SYS: too many files. CLU_NOMEM. `body`
  * stays the caller's, who keeps it until there is an answer. */

@@ -3,6 +3,7 @@
 
 #include "core/actor/actor-layout.h"
 #include "core/base/os-machine.h"
+#include "core/base/os-signals.h"
 
 static void leave(clu_actor *a) {
   if (!a->mesh) return;
@@ -37,7 +38,10 @@ static int enter(clu_actor *a) {
   if (atomic_load(&r->generation) != generation) return CLU_AGAIN;
   rc = clu_mesh_enter(path, CLU_ACTOR_CALLERS, &a->mesh, &e);
   if (rc == CLU_OK) a->generation = generation;
-  if (rc == CLU_AGAIN) atomic_store(&r->crowded, 1);
+  if (rc == CLU_AGAIN) {
+    atomic_store(&r->crowded, 1);
+    actor_wake(a);
+  }
   if (rc == CLU_SYS && (e.sys == EMFILE || e.sys == ENFILE)) return CLU_SYS;
   return rc == CLU_NOMEM || rc == CLU_OK ? rc : CLU_AGAIN; /* else it has ended: see rest() */
 }
@@ -64,7 +68,8 @@ static uint64_t new_number(void) {
 static void begin(clu_actor *a, clu_actor_call *c, const char *tag, clu_blob *body) {
   if (a->caller != clu_os_getpid()) a->open = 0;
   a->caller = clu_os_getpid();
-  if (a->open == 0 && a->mesh && clu_mesh_is_ours(a->mesh)) clu_mesh_drop_mail(a->mesh);
+  if (a->open == 0 && a->mesh && clu_mesh_is_ours(a->mesh) && !actor_is_served_here(a))
+    clu_mesh_drop_mail(a->mesh);
   c->number = new_number();
   c->is_awaited = strcmp(tag, CLU_ACTOR_CAST) != 0;
   a->open += c->is_awaited;
@@ -78,7 +83,10 @@ int clu_actor_send(clu_actor *a, clu_actor_call *c, const char *tag, clu_blob *b
   if (rc == CLU_OK && c->generation && c->generation != a->generation) rc = after_end(a, c);
   if (rc != CLU_OK && !(rc == CLU_AGAIN && is_current(a))) return rc;
   rc = clu_mesh_send(a->mesh, 0, tag, body, &c->sending);
-  if (rc == CLU_OK || c->sending.begun) c->generation = a->generation;
+  if (rc == CLU_OK || c->sending.begun) {
+    c->generation = a->generation;
+    actor_wake(a);
+  }
   if (rc == CLU_DEAD) return CLU_AGAIN; /* it ends: the state will say so */
   if (rc != CLU_OK) return rc;
   c->is_sent = 1;
@@ -89,7 +97,7 @@ int clu_actor_send(clu_actor *a, clu_actor_call *c, const char *tag, clu_blob *b
 static int look(clu_actor *a, const clu_actor_call *c, clu_message **out) {
   char tag[CLU_ACTOR_TAG];
   int who;
-  actor_tag(c->number, tag);
+  actor_tag(c->number, clu_mesh_rank(a->mesh) == 0, tag);
   return clu_mesh_receive(a->mesh, 0, tag, 0, out, &who);
 }
 
@@ -147,7 +155,14 @@ void clu_actor_rest(clu_actor *a, uint32_t events, uint64_t ns) {
   } else {
     clu_actor_wait(a, events, ns);
   }
-  if (clu_actor_caller_events(a) == events && !a->made) look_for_end(a);
+  if (clu_actor_caller_events(a) == events && !actor_is_served_here(a)) look_for_end(a);
+}
+
+/* Calls of others wait in that mailbox, too: it cannot be emptied. */
+static void drop_own_answer(clu_actor *a, uint64_t number) {
+  clu_actor_call c = {.number = number};
+  clu_message *m = NULL;
+  if (look(a, &c, &m) == CLU_OK) clu_message_free(m);
 }
 
 void clu_actor_give_up(clu_actor *a, clu_actor_call *c) {
@@ -162,7 +177,11 @@ void clu_actor_give_up(clu_actor *a, clu_actor_call *c) {
     return;
   }
   if (!was_awaited || !is_current(a)) return;
+  if (actor_is_served_here(a)) drop_own_answer(a, number);
   if (a->open == 0) clu_mesh_set_given_up(a->mesh, number);
-  if (atomic_compare_exchange_strong(&a->r->running, &number, number | GIVEN_UP))
+  if (!atomic_compare_exchange_strong(&a->r->running, &number, number | GIVEN_UP)) return;
+  if (a->r->waker[0]) /* by CLU_SIG_INT it could end a task that follows */
+    clu_os_interrupt_deferred((clu_pid)atomic_load(&a->r->pid));
+  else
     clu_os_kill((clu_pid)atomic_load(&a->r->pid), CLU_SIG_INT, 0);
 }

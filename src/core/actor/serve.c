@@ -33,7 +33,8 @@ int clu_actor_begin(clu_actor *a, const char *folder, clu_err *e) {
   atomic_store(&r->running, 0);
   atomic_store(&r->asked, 0);
   atomic_store(&r->begun, 0);
-  r->waits[0] = r->why[0] = 0;
+  r->waits[0] = r->why[0] = r->waker[0] = 0;
+  atomic_store(&r->sleeps, 0);
   return CLU_OK;
 }
 
@@ -89,7 +90,7 @@ int clu_actor_end_call(clu_actor *a) {
 
 int clu_actor_answer(clu_actor *a, int rank, uint64_t number, clu_blob *body, clu_sending *s) {
   char tag[CLU_ACTOR_TAG];
-  actor_tag(number, tag);
+  actor_tag(number, rank == 0, tag);
   return clu_mesh_send(a->mesh, rank, tag, body, s);
 }
 
@@ -99,4 +100,22 @@ void clu_actor_waits_for(clu_actor *a, const char *name) {
   if (n >= CLU_STATE_NAME) n = 0;
   if (n) memcpy(p, name, n);
   p[n] = 0;
+}
+
+/* ---- where the process does other things, too ---- */
+
+void clu_actor_set_waker(clu_actor *a, const char *path) {
+  strncpy(a->r->waker, path, sizeof a->r->waker - 1);
+}
+
+void clu_actor_sleeps(clu_actor *a, int sleeps) { atomic_store(&a->r->sleeps, sleeps != 0); }
+
+int clu_actor_has_more(const clu_actor *a) {
+  return atomic_load(&a->r->state) == CLU_ACTOR_ENDED || clu_mesh_has_mail(a->mesh) ||
+         atomic_load(&a->r->crowded);
+}
+
+void clu_actor_recycle(clu_actor *a) {
+  a->recycled = 0;
+  see_to_callers(a);
 }

@@ -36,20 +36,6 @@ static void deliver(clu_mesh *m, clu_message *x) {
   m->mail_end = &x->next;
 }
 
-int mesh_mail_own(clu_mesh *m, const char *tag, clu_blob *body) {
-  clu_message *x = message_new(m->rank, tag, strlen(tag), body->size);
-  if (!x) return CLU_NOMEM;
-  if (body->size && !(x->body = malloc(body->size))) {
-    free(x);
-    return CLU_NOMEM;
-  }
-  if (body->size) memcpy(x->body, body->data, body->size);
-  for (int i = 0; body->segments && i < body->segments->n; i++)
-    x->segments.of[x->segments.n++] = clu_segment_ref(body->segments->of[i]);
-  deliver(m, x);
-  return CLU_OK;
-}
-
 /* ---- from the ring to the mailbox ---- */
 
 static void open_segments(clu_mesh *m, clu_message *x, const unsigned char *p, uint32_t n) {
@@ -203,6 +189,23 @@ static int drain_all(clu_mesh *m, int *who) {
   return rc;
 }
 
+/* Where others come and go, what they have sent before comes first. */
+int mesh_mail_own(clu_mesh *m, const char *tag, clu_blob *body) {
+  clu_message *x = message_new(m->rank, tag, strlen(tag), body->size);
+  int who;
+  if (!x) return CLU_NOMEM;
+  if (body->size && !(x->body = malloc(body->size))) {
+    free(x);
+    return CLU_NOMEM;
+  }
+  if (body->size) memcpy(x->body, body->data, body->size);
+  for (int i = 0; body->segments && i < body->segments->n; i++)
+    x->segments.of[x->segments.n++] = clu_segment_ref(body->segments->of[i]);
+  if (atomic_load(&m->head->is_open)) drain_all(m, &who); /* what is damaged is told later */
+  deliver(m, x);
+  return CLU_OK;
+}
+
 int mesh_take_any(clu_mesh *m, clu_message **out) {
   int who, rc = m->mail ? CLU_OK : drain_all(m, &who);
   *out = m->mail;
@@ -239,6 +242,15 @@ static int gone(const clu_mesh *m, int from) {
     last = i;
   }
   return left ? -1 : last;
+}
+
+int clu_mesh_has_mail(const clu_mesh *m) {
+  const _Atomic uint64_t *words = m->pending + (size_t)m->rank * mesh_words(m->count);
+  for (const clu_message *x = m->mail; x; x = x->next)
+    if (has_tag(x, NULL)) return 1;
+  for (int w = 0; w < (m->count + 63) / 64; w++)
+    if (atomic_load(&words[w])) return 1;
+  return 0;
 }
 
 int clu_mesh_receive(clu_mesh *m, int from, const char *tag, int look, clu_message **out,

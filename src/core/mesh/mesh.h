@@ -194,6 +194,8 @@ typedef struct clu_message {
  * CLU_OK. CLU_AGAIN: none is there, wait. CLU_DEAD: none will come, from `*who`. CLU_PROTO: the
  * ring of `*who` has what cannot be. CLU_NOMEM. `look`: it stays in the mailbox, and the mesh's. */
 int clu_mesh_receive(clu_mesh *m, int from, const char *tag, int look, clu_message **out, int *who);
+/* Tells whether clu_mesh_receive() of any rank and tag has something to look at. */
+int clu_mesh_has_mail(const clu_mesh *m);
 void clu_message_free(clu_message *m); /* accepts NULL */
 /* Frees all messages that wait in this rank's mailbox. */
 void clu_mesh_drop_mail(clu_mesh *m);

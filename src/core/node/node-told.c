@@ -15,6 +15,13 @@ uint64_t clu_node_began(const clu_node *nd, uint64_t seq) {
   return clu_activity_look(clu_shared_activity(s, slot), &since) == seq ? since : 0;
 }
 
+uint64_t clu_node_put_off_until(const clu_node *nd) {
+  int slot;
+  clu_shared *s = memory_of(nd, &slot);
+  const clu_activity *a = s ? clu_shared_activity(s, slot) : NULL;
+  return a ? atomic_load(&a->put_off) : 0;
+}
+
 int64_t clu_node_gave_back(const clu_node *nd) {
   int slot;
   clu_shared *s = memory_of(nd, &slot);

@@ -157,6 +157,10 @@ uint64_t clu_node_request_at_hand(const clu_node *nd);
 /* When it has begun this request or task, if that is what it is at; 0: not known. */
 uint64_t clu_node_began(const clu_node *nd, uint64_t seq);
 
+/* When it has ended something else, for which an interrupt has waited; UINT64_MAX: it is still at
+ * that; 0: none has waited. */
+uint64_t clu_node_put_off_until(const clu_node *nd);
+
 /* Bytes of memory that it has given back to the system while it was idle; -1: it cannot tell. */
 int64_t clu_node_gave_back(const clu_node *nd);
 

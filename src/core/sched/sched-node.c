@@ -252,6 +252,8 @@ void clu_sched_room(clu_sched *s, int64_t capacity, int is_tight) {
   }
 }
 
+uint64_t clu_sched_grace(const clu_sched *s) { return s->grace; }
+
 void clu_sched_unkilled(clu_sched *s, const clu_action *a) {
   s->nodes[a->node]->interrupt = CLU_INTERRUPT_SENT;
 }

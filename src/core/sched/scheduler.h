@@ -276,6 +276,8 @@ void clu_sched_unsent(clu_sched *s, const clu_action *a);
 /* A KILL was not done: the interrupt may still be on its way to the node, or the answer on its way
  * from there. It comes again, the grace after clu_sched_interrupt_arrived(). */
 void clu_sched_unkilled(clu_sched *s, const clu_action *a);
+/* ns that an interrupted task has to end. */
+uint64_t clu_sched_grace(const clu_sched *s);
 /* The interrupt has reached node `i`, which has all the grace from now on. */
 void clu_sched_interrupt_arrived(clu_sched *s, int i, uint64_t now);
 /* When it has to be asked again even if nothing happens; UINT64_MAX: never. */

@@ -18,7 +18,8 @@ typedef struct clu_activity {
   _Atomic uint64_t ended;     /* how many requests and tasks have ended */
   _Atomic uint64_t pid;       /* of the node; its fork server writes it */
   _Atomic uint64_t gave_back; /* bytes of memory, to the system while it was idle */
-  char apart[24];
+  _Atomic uint64_t put_off;   /* until then its cancelling waited; UINT64_MAX: it does still */
+  char apart[16];
 } clu_activity;
 
 static inline void clu_activity_begin(clu_activity *a, uint64_t seq, uint64_t now) {
@@ -36,6 +37,18 @@ static inline void clu_activity_end(clu_activity *a) {
 
 static inline void clu_activity_gave_back(clu_activity *a, int64_t bytes) {
   if (a) atomic_fetch_add_explicit(&a->gave_back, (uint64_t)bytes, memory_order_relaxed);
+}
+
+/* The cancelling of what is at hand waits for something else that is done within it. For a signal
+ * handler, too. */
+static inline void clu_activity_put_off(clu_activity *a) {
+  if (a) atomic_store(&a->put_off, UINT64_MAX);
+}
+
+/* That has ended. */
+static inline void clu_activity_go_on(clu_activity *a, uint64_t now) {
+  uint64_t waits = UINT64_MAX;
+  if (a) atomic_compare_exchange_strong(&a->put_off, &waits, now);
 }
 
 /* The number of what is at hand and since when that is so; 0: nothing is. */

@@ -1,5 +1,6 @@
 /* A node gets its part in the work of an engine, or loses it as nobody needs it. */
 #include "core/tasks/engine-private.h"
+#include "core/tasks/kept.h"
 
 /* Where memory is short: ns without work, and bytes, that a node may have. */
 static const uint64_t RENEW_AFTER = 200000000;
@@ -14,7 +15,7 @@ static void replace_node(clu_task_node *at, clu_node *nd) {
   at->killed = CLU_NOT_KILLED;
   at->excuse = CLU_EXCUSE_UNKNOWN;
   at->idle = 0;
-  at->gives_way = 0;
+  at->gives_way = at->is_kept = 0;
   at->memory = 0;
   at->early = at->asked = 0;
   clu_engine_room_attach(at, nd);
@@ -54,8 +55,21 @@ int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
   return CLU_ATTACHED;
 }
 
+void clu_engine_keep_node(clu_engine *t, int i, clu_pid pid, int keeps) {
+  clu_task_node *at = &t->nodes[i];
+  if (!at->id || !at->node || clu_node_pid(at->node) != pid) return;
+  at->is_kept += keeps ? 1 : -1;
+  if (keeps) clu_task_node_go_on(at);
+}
+
+int clu_engine_is_busy(const clu_engine *t, int i) {
+  const clu_task_node *at = &t->nodes[i];
+  if (!at->id || !at->node || clu_node_busy(at->node)) return 1;
+  return clu_sched_node_idle_since(t->sched, i) == UINT64_MAX;
+}
+
 int clu_engine_end_node(clu_engine *t, clu_task_node *at) {
-  if (!at->node || !clu_node_takes_work(at->node)) return 0;
+  if (!at->node || at->is_kept || !clu_node_takes_work(at->node)) return 0;
   clu_node_stop(at->node, CLU_IDLE_GRACE_MS);
   clu_node_drop_data(at->node);
   clu_sched_node_lost(t->sched, at->index, 0, CLU_RETRY_NONE);

@@ -55,6 +55,7 @@ typedef struct clu_task_node {
   uint64_t came;   /* when it was asked for, or had its part in the work */
   int is_starting; /* it has not got that yet */
   int is_absent;   /* there is none, and one may be made */
+  int is_kept;     /* so many ask that it stays: kept.h */
   int gives_way;   /* it has the lowest priority, */
   int nice;        /* and had this one before */
 } clu_task_node;

@@ -26,7 +26,7 @@ int clu_engine_was_idle(const clu_engine *t, int i) { return t->nodes[i].idle; }
 static int is_in_use(const clu_engine *t) {
   if (t->jobs.nbare || t->jobs.nmaps) return 1;
   for (int i = 0; i < t->n; i++)
-    if (t->nodes[i].node && clu_node_busy(t->nodes[i].node)) return 1;
+    if (t->nodes[i].node && (t->nodes[i].is_kept || clu_node_busy(t->nodes[i].node))) return 1;
   return 0;
 }
 

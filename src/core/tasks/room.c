@@ -162,7 +162,7 @@ static void add(clu_engines *all, clu_task_node *at, uint64_t head, clu_pid pid,
   x->has = at->room.has;
   x->grows = at->room.grows;
   x->held = at->room.held;
-  x->stays = !j || at->killed || !clu_node_can_hold(at->node);
+  x->stays = !j || at->killed || at->is_kept || !clu_node_can_hold(at->node);
   x->again = j && j->spec.retries > 0;
   x->expected = x->most = 0;
   r->of[r->n++] = at;

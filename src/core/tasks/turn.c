@@ -25,6 +25,13 @@ static int ask_overdue(clu_node *nd, clu_task_node *at, uint64_t head) {
   return !clu_node_ask_signalled(nd);
 }
 
+/* Returns whether its interrupt waits until it has done something else, or did so less than the
+ * grace ago. */
+static int is_put_off(const clu_engine *t, const clu_node *nd) {
+  uint64_t until = clu_node_put_off_until(nd);
+  return until == UINT64_MAX || (until && clu_os_now() < until + clu_sched_grace(t->sched));
+}
+
 int clu_engine_act(clu_engine *t, int may_send) {
   /* the node whose messages were not flushed yet: those of one node leave together */
   int last = -1, rc = CLU_OK;
@@ -53,6 +60,9 @@ int clu_engine_act(clu_engine *t, int may_send) {
       clu_node_interrupt(nd, a.seq);
     } else if (nd && a.what == CLU_ACT_TAKE_BACK) {
       clu_node_take_back(nd, a.seq);
+    } else if (nd && is_put_off(t, nd)) {
+      clu_sched_unkilled(t->sched, &a);
+      clu_sched_interrupt_arrived(t->sched, a.node, clu_os_now());
     } else if (nd && ask_overdue(nd, &t->nodes[a.node], clu_sched_node_head(t->sched, a.node))) {
       clu_task_node_kill(nd, &t->nodes[a.node], CLU_KILL_NO_REACTION);
     } else if (nd) {

@@ -8,7 +8,6 @@
 enum { MOST_OPEN = 64 }; /* of which nothing is under way */
 
 static clu_open_actor *all;
-clu_open_actor *clu_served;
 
 /* The oldest ones of which nothing is under way are closed, where there are many. */
 static void close_old(void) {
@@ -85,18 +84,41 @@ SEXP ffi_actor_is_here(SEXP x) {
   return Rf_ScalarLogical(find(name) || try_to_add(clu_actor_open, name));
 }
 
+void clu_open_actor_close(clu_open_actor *a) {
+  clu_open_actor **at = &all;
+  while (*at && *at != a) at = &(*at)->next;
+  if (!*at || a->users > 0) return;
+  *at = a->next;
+  clu_actor_free(a->actor);
+  free(a);
+}
+
+/* ---- what is done while this process waits ---- */
+
+static void (*settled)(void);
+static int has_made;
+
 static void see_to_actors(void) {
   static SEXP call;
   if (!call) {
     call = Rf_lang1(Rf_install("see_to_actors"));
     R_PreserveObject(call);
   }
-  Rf_eval(call, clu_namespace());
+  if (settled) settled();
+  if (has_made) Rf_eval(call, clu_namespace());
+}
+
+static void see_to_some(void) { clu_meanwhile = settled || has_made ? see_to_actors : NULL; }
+
+void clu_actors_meanwhile(void (*see_to_settled)(void)) {
+  settled = see_to_settled;
+  see_to_some();
 }
 
 /* Tells that this process has actors to see to while it waits, or none. */
 SEXP ffi_actor_made(SEXP some) {
-  clu_meanwhile = Rf_asLogical(some) == 1 ? see_to_actors : NULL;
+  has_made = Rf_asLogical(some) == 1;
+  see_to_some();
   return R_NilValue;
 }
 
@@ -114,10 +136,8 @@ SEXP ffi_actor_forget(SEXP name) {
   clu_open_actor *x = find(CHAR(STRING_ELT(name, 0)));
   if (!x) return R_NilValue;
   clu_actor_set(x->actor, CLU_ACTOR_ENDED, NULL);
-  if (--x->users > 0) return R_NilValue;
-  all = x->next;
-  clu_actor_free(x->actor);
-  free(x);
+  x->users--;
+  clu_open_actor_close(x);
   return R_NilValue;
 }
 

@@ -4,11 +4,17 @@
 #include "r/base/wait.h"
 #include "r/mesh/mesh.h"
 
+/* ns between two looks of a process that serves actors meanwhile, at first, and later */
+#define LOOK_OFTEN 1000000
+#define LOOK_OFTEN_FOR 100000000
+#define LOOK_EACH 5000000
+
 /* A call under way: an external pointer. */
 typedef struct asked {
   clu_open_actor *of;
   clu_actor_call call;
   const char *tag;
+  uint64_t began; /* when its answer was waited for first */
   clu_blob *body;
   clu_message *answer;
 } asked;
@@ -42,6 +48,14 @@ SEXP ffi_actor_ask(SEXP actor, SEXP message, SEXP kind) {
   of = clu_open_actor_of(actor);
   if (clu_is_served(of))
     clu_raise("deadlock", "an actor cannot call itself: it is at work on this very call");
+  if (CHAR(STRING_ELT(kind, 0))[0] != CLU_ACTOR_CAST[0] && clu_is_at_work(of))
+    clu_raise("deadlock",
+              "this actor is at work on a call that goes on when this one has ended: "
+              "none of them can go on");
+  if (clu_settled_in_parent(of))
+    clu_raise("deadlock",
+              "this process was forked by a task in the actor's own node, which waits "
+              "for it: only the task itself can call the actor");
   if (!pointer_tag) pointer_tag = Rf_install("clutch_actor_call");
   x = PROTECT(R_MakeExternalPtr(NULL, pointer_tag, R_NilValue));
   R_RegisterCFinalizerEx(x, end_call, FALSE);
@@ -67,6 +81,20 @@ static int step(asked *q, int *rc) {
   return *rc != CLU_AGAIN;
 }
 
+/* An actor of this process gets its turn at once, others where this has to wait. 1: there was one.
+ */
+static int serve_meanwhile(const asked *q) {
+  return clu_settled_any() && (clu_settled_serve_one(q->of) || clu_settled_serve());
+}
+
+/* A process that serves actors while it waits looks for calls of these more often. */
+static uint64_t rest_ns(uint64_t deadline, uint64_t began) {
+  uint64_t left = (uint64_t)clu_slice(deadline), most;
+  if (!clu_settled_any()) return left;
+  most = clu_os_now() - began < LOOK_OFTEN_FOR ? LOOK_OFTEN : LOOK_EACH;
+  return left < most ? left : most;
+}
+
 /* list(value) of the answer; NULL: there is none after so many seconds. Or why there will be none:
  * "ended" (it had before), "died" (with this call at work). */
 SEXP ffi_actor_await(SEXP x, SEXP seconds) {
@@ -74,11 +102,13 @@ SEXP ffi_actor_await(SEXP x, SEXP seconds) {
   uint64_t deadline = clu_deadline(Rf_asReal(seconds));
   SEXP out;
   int rc;
+  if (!q->began) q->began = clu_os_now();
   for (;;) {
     uint32_t events = clu_actor_caller_events(q->of->actor);
     if (step(q, &rc)) break;
     if (clu_os_now() >= deadline) return R_NilValue;
-    clu_actor_rest(q->of->actor, events, (uint64_t)clu_slice(deadline));
+    if (serve_meanwhile(q)) continue;
+    clu_actor_rest(q->of->actor, events, rest_ns(deadline, q->began));
     clu_check_interrupt(NULL, NULL);
   }
   if (rc == CLU_CANCELLED) return Rf_mkString("ended");

@@ -1,7 +1,7 @@
 /* The entry points of .Call, by the file that has them: they check, convert and call the core; see
- * r-api.h. This is the only list of them. Each line has the name, the number of arguments, and the
- * arguments. IN_TURN: it uses the session, and has the turn at it (r/base/turn.h); PLAIN: it does
- * not. src/init.c registers them.
+ * r-api.h. This is the only list of them, with entry-points-actor.h. Each line has the name, the
+ * number of arguments, and the arguments. IN_TURN: it uses the session, and has the turn at it
+ * (r/base/turn.h); PLAIN: it does not. src/init.c registers them.
  */
 #ifndef CLUTCH_ENTRY_POINTS_H
 #define CLUTCH_ENTRY_POINTS_H
@@ -10,6 +10,8 @@
 #define R_NO_REMAP
 #endif
 #include <Rinternals.h>
+
+#include "r/base/entry-points-actor.h"
 
 /* clang-format off */
 #define CLU_ENTRY_POINTS(IN_TURN, PLAIN)                                                         \
@@ -134,6 +136,8 @@
   IN_TURN(ffi_tasks_idle_nodes, 1, (SEXP x))                                                     \
   IN_TURN(ffi_tasks_use, 1, (SEXP x))                                                            \
   IN_TURN(ffi_tasks_attach, 2, (SEXP x, SEXP index))                                             \
+  IN_TURN(ffi_tasks_keep_node, 4, (SEXP x, SEXP rank, SEXP pid, SEXP keeps))                     \
+  IN_TURN(ffi_tasks_busy, 2, (SEXP x, SEXP ranks))                                               \
   IN_TURN(ffi_tasks_attach_all, 2, (SEXP x, SEXP nodes))                                         \
   IN_TURN(ffi_job_new, 7,                                                                        \
           (SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only, SEXP needs))      \
@@ -307,27 +311,6 @@
   IN_TURN(ffi_map_values, 1, (SEXP job))                                                         \
   /* r/tasks/typed-values.c */                                                                   \
   IN_TURN(ffi_values_typed, 3, (SEXP values, SEXP types, SEXP empty))                            \
-  /* r/actor/actor.c */                                                                          \
-  PLAIN(ffi_actor_made, 1, (SEXP some))                                                          \
-  PLAIN(ffi_actor_new, 2, (SEXP folder, SEXP may_restart))                                       \
-  PLAIN(ffi_actor_forget, 1, (SEXP name))                                                        \
-  PLAIN(ffi_actor_set, 3, (SEXP x, SEXP state, SEXP why))                                        \
-  PLAIN(ffi_actor_is_here, 1, (SEXP x))                                                          \
-  PLAIN(ffi_actor_info, 1, (SEXP x))                                                             \
-  /* r/actor/serve.c */                                                                          \
-  PLAIN(ffi_actor_begin, 2, (SEXP x, SEXP folder))                                               \
-  PLAIN(ffi_actor_end, 0, (void))                                                                \
-  PLAIN(ffi_actor_next, 0, (void))                                                               \
-  PLAIN(ffi_actor_message, 0, (void))                                                            \
-  PLAIN(ffi_actor_begin_call, 1, (SEXP method))                                                  \
-  PLAIN(ffi_actor_end_call, 0, (void))                                                           \
-  PLAIN(ffi_actor_answer, 1, (SEXP value))                                                       \
-  PLAIN(ffi_actor_served, 0, (void))                                                             \
-  PLAIN(ffi_actor_waits, 1, (SEXP name))                                                         \
-  /* r/actor/call.c */                                                                           \
-  PLAIN(ffi_actor_ask, 3, (SEXP actor, SEXP message, SEXP kind))                                 \
-  PLAIN(ffi_actor_await, 2, (SEXP x, SEXP seconds))                                              \
-  PLAIN(ffi_actor_drop, 1, (SEXP x))                                                             \
   /* r/session/forward.c */                                                                      \
   IN_TURN(ffi_forward_new, 1, (SEXP delegates))                                                  \
   IN_TURN(ffi_forward_add, 2, (SEXP handle, SEXP clients))                                       \
@@ -491,7 +474,8 @@
   PLAIN(ffi_private_read, 2, (SEXP path, SEXP names))                                            \
   /* r/base/condition.c */                                                                       \
   PLAIN(ffi_show_warning, 2, (SEXP text, SEXP call))                                             \
-  PLAIN(ffi_relay_simple, 6, (SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame))
+  PLAIN(ffi_relay_simple, 6, (SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame)) \
+  CLU_ENTRY_POINTS_OF_ACTORS(IN_TURN, PLAIN)
 /* clang-format on */
 
 #define CLU_DECLARE(name, n, arguments) SEXP name arguments;

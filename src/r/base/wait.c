@@ -3,7 +3,8 @@
 #include "r/base/turn.h"
 
 void (*clu_meanwhile)(void);
-int (*clu_interrupt_is_meant)(void);
+int (*clu_interrupt_is_meant)(int of_request);
+const clu_besides *clu_besides_requests;
 
 int64_t clu_ns(double seconds) {
   return ISNAN(seconds) || seconds < 0 || seconds > 1e9 ? -1 : (int64_t)(seconds * 1e9);

@@ -35,9 +35,23 @@ void clu_check_interrupt(void (*undo)(void *), void *data);
 /* Where it is not NULL, it is called whenever R's interrupts are checked: what else this process
  * has to do while it waits. May run R code, and jump. */
 extern void (*clu_meanwhile)(void);
-/* Where it is not NULL, a handler of signals asks it whether an interrupt that was sent by another
- * process than the session is for what is at work; else it is ignored. */
-extern int (*clu_interrupt_is_meant)(void);
+/* Where it is not NULL, a handler of signals asks it whether an interrupt is for what is at work.
+ * `of_request`: it is that of the request at hand, and is put off where it is not; else another
+ * process than the session has sent it, and it is ignored. */
+extern int (*clu_interrupt_is_meant)(int of_request);
+
+/* A node may have this to do besides its requests, whenever it has none: actors. */
+typedef struct clu_besides {
+  clu_fd fd; /* is readable when something has come for who sleeps */
+  int (*has_come)(void);
+  /* Does what has come, which may run R code and jump; returns whether there was something. */
+  int (*serve)(void);
+  /* The node sleeps from now on; 0: something has come meanwhile. Or it sleeps no more. `*most` ns
+   * (< 0: for ever) is made less where it has to be looked again before. */
+  int (*sleep)(int sleeps, int64_t *most);
+} clu_besides;
+/* NULL: nothing. */
+extern const clu_besides *clu_besides_requests;
 
 /* Tells whether the session may wait awake at all: option clutch.wait_awake. Calls R, does not
  * jump. */

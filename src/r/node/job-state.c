@@ -15,16 +15,16 @@
 /* Preserved: as they were when the job was entered. */
 enum { OPTIONS, OPTION_NAMES, VARIABLES, FOLDER, LOCALE, SEED, NAMESPACES, WARN, N_KEPT };
 
-static struct {
+static struct state {
   SEXP kept;
   int output, messages; /* sinks of output; the connection that messages go to */
   int namespaces;       /* so many are loaded */
   uint64_t devices;     /* graphics devices that are open, a bit each */
-} state;
+} states[CLU_APART_MOST + 1], *state = states; /* of the job; of what is done apart from it */
 
-static SEXP keep(int which, SEXP x) { return clu_keep_in(&state.kept, N_KEPT, which, x); }
+static SEXP keep(int which, SEXP x) { return clu_keep_in(&state->kept, N_KEPT, which, x); }
 
-static SEXP kept(int which) { return clu_kept_in(state.kept, which); }
+static SEXP kept(int which) { return clu_kept_in(state->kept, which); }
 
 /* ---- R's internal functions ----
  * Base R's functions around them take several us, most of it to match their arguments. */
@@ -102,10 +102,10 @@ static SEXP namespaces_now(void) {
  * has changed. */
 static void remember_namespaces(int fresh) {
   SEXP registry = PROTECT(namespaces_now());
-  state.namespaces = Rf_length(registry);
+  state->namespaces = Rf_length(registry);
   if (!fresh)
     keep(NAMESPACES, R_NilValue);
-  else if (Rf_length(kept(NAMESPACES)) != state.namespaces)
+  else if (Rf_length(kept(NAMESPACES)) != state->namespaces)
     keep(NAMESPACES, R_lsInternal3(registry, TRUE, FALSE));
   UNPROTECT(1);
 }
@@ -306,16 +306,16 @@ void clu_state_remember(int seeded, int fresh) {
   UNPROTECT(1);
   if (!same_locale()) keep(LOCALE, clu_node_r("locale_now", R_NilValue));
   keep(SEED, seeded ? R_NilValue : seed_now());
-  state.output = sinks(1);
-  state.messages = sinks(0);
-  state.devices = devices_now();
+  state->output = sinks(1);
+  state->messages = sinks(0);
+  state->devices = devices_now();
   remember_namespaces(fresh);
 }
 
 static int is_as_before(void) {
   int same;
-  if (devices_now() & ~state.devices) return 0;
-  if (sinks(0) != state.messages || !same_options() || !same_locale() || !same_generator())
+  if (devices_now() & ~state->devices) return 0;
+  if (sinks(0) != state->messages || !same_options() || !same_locale() || !same_generator())
     return 0;
   if (ffi_work_environment(kept(VARIABLES)) != R_NilValue) return 0;
   same = same_string(PROTECT(folder_now()), kept(FOLDER));
@@ -333,22 +333,24 @@ static SEXP as_list(void) {
                                 "sinks",   "namespaces", "had_namespaces", "devices", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names)), numbers = Rf_allocVector(INTSXP, 2);
   SET_VECTOR_ELT(out, 5, numbers);
-  INTEGER(numbers)[0] = state.output;
-  INTEGER(numbers)[1] = state.messages;
+  INTEGER(numbers)[0] = state->output;
+  INTEGER(numbers)[1] = state->messages;
   SET_VECTOR_ELT(out, 0, kept(OPTIONS));
   SET_VECTOR_ELT(out, 1, kept(VARIABLES));
   SET_VECTOR_ELT(out, 2, kept(FOLDER));
   SET_VECTOR_ELT(out, 3, kept(LOCALE));
   SET_VECTOR_ELT(out, 4, kept(SEED));
-  SET_VECTOR_ELT(out, 6, Rf_ScalarInteger(state.namespaces));
+  SET_VECTOR_ELT(out, 6, Rf_ScalarInteger(state->namespaces));
   SET_VECTOR_ELT(out, 7, kept(NAMESPACES));
-  SET_VECTOR_ELT(out, 8, device_numbers(state.devices));
+  SET_VECTOR_ELT(out, 8, device_numbers(state->devices));
   UNPROTECT(1);
   return out;
 }
 
+void clu_state_use(int level) { state = &states[level]; }
+
 void clu_state_put_back(void) {
-  while (sinks(1) > state.output) end_sink();
+  while (sinks(1) > state->output) end_sink();
   clu_state_set_warn(kept_warn());
   if (is_as_before()) return;
   clu_node_r("state_put_back", PROTECT(as_list()));

@@ -121,6 +121,34 @@ static SEXP read_call(void) {
 
 /* ---- the loop ---- */
 
+/* Waits until something has come, or what there is besides requests is to be done. */
+static void sleep_beside(int64_t most) {
+  const clu_besides *b = clu_besides_requests;
+  clu_watch w[2] = {{clu_me.boot.fd, CLU_READ, 0}, {b->fd, CLU_READ, 0}};
+  int n;
+  if (b->sleep(1, &most)) clu_os_poll(w, 2, most, &n, NULL);
+  b->sleep(0, &most);
+}
+
+/* Does what there is besides requests, while none comes. As clu_os_wait_readable(). */
+static int wait_beside(int64_t ns) {
+  uint64_t deadline = clu_deadline_ns(ns);
+  while (clu_besides_requests) {
+    int rc;
+    clu_besides_requests->serve(); /* there may be nothing besides afterwards */
+    rc = clu_os_wait_readable(clu_me.boot.fd, 0);
+    if (rc == CLU_OK || clu_os_now() >= deadline) return rc;
+    if (clu_besides_requests)
+      sleep_beside(ns < 0 ? -1 : (int64_t)clu_deadline_left(deadline, clu_os_now(), ns));
+  }
+  if (deadline == CLU_NEVER) return clu_os_wait_readable(clu_me.boot.fd, -1);
+  return clu_os_wait_readable(clu_me.boot.fd, clu_deadline_left(deadline, clu_os_now(), ns));
+}
+
+static int wait_readable(int64_t ns) {
+  return clu_besides_requests ? wait_beside(ns) : clu_os_wait_readable(clu_me.boot.fd, ns);
+}
+
 /* A node that has been idle for some time gets ready for what will come, but not while others are
  * started: 1,000 forked ones start in two thirds of the time so, and new Rs have the processors.
  * When that fails, what comes next is told why. */
@@ -129,7 +157,7 @@ static void get_ready_in_time(void) {
   uint64_t wait = READY_AFTER;
   if (clu_me.ready || tried) return;
   for (;; wait *= 2) {
-    if (clu_os_wait_readable(clu_me.boot.fd, wait) != CLU_TIMEOUT) return;
+    if (wait_readable((int64_t)wait) != CLU_TIMEOUT) return;
     if (!clu_me.boot.started || clu_os_now() - atomic_load(clu_me.boot.started) >= READY_AFTER)
       break;
   }
@@ -142,7 +170,7 @@ static void get_ready_in_time(void) {
 static void give_back_in_time(void) {
   static const uint64_t idle = 1000000000;
   if (!clu_give_back_is_due() && !clu_me.has_link) return;
-  if (clu_os_wait_readable(clu_me.boot.fd, idle) != CLU_TIMEOUT) return;
+  if (wait_readable(idle) != CLU_TIMEOUT) return;
   if (clu_me.has_link) clu_node_r("leave_forwarder", R_NilValue);
   if (clu_give_back_is_due()) clu_give_back();
 }
@@ -175,8 +203,8 @@ static int wait_for_more(int awake) {
     clu_spin_ended(&spins, came);
   }
   give_back_in_time();
-  if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT)
-    return 0;
+  if (clu_me.idle_ns && wait_readable(clu_me.idle_ns) == CLU_TIMEOUT) return 0;
+  if (clu_besides_requests && !clu_me.idle_ns) wait_beside(-1);
   rc = clu_chan_fill(&clu_me.chan);
   woke = clu_os_now();
   if (rc == CLU_SYS) clu_me.fd_closed = 1;
@@ -251,6 +279,7 @@ SEXP ffi_node_loop(SEXP env) {
     served |=
         clu_work_go_on(); /* tasks that have come together, one of which may have jumped out */
     if (clu_me.closed) break;
+    clu_work_besides();
     r = clu_chan_begin(&clu_me.chan, &m);
     if (r < 0) break;
     if (r == 0) {

@@ -112,14 +112,21 @@ static int on_interrupt(int is_ignored) {
   uint64_t c = *clu_me.boot.cancel;
   int fresh = c != 0 && c != clu_me.cancel_seen;
   if (clu_stack_interrupt_to_end()) return 0;
-  if (is_ignored && (clu_me.interrupted || c != clu_me.seq))
+  if (fresh && clu_interrupt_is_meant && !clu_interrupt_is_meant(1)) {
+    clu_activity_put_off(clu_me.boot.activity);
+    return 0;
+  }
+  /* a call was given up that is done apart from requests */
+  if (clu_me.apart && clu_interrupt_is_meant && clu_interrupt_is_meant(0))
+    return clu_me.interrupted = 1;
+  if (is_ignored && ((clu_me.interrupted && !clu_me.apart) || c != clu_me.seq))
     return 0; /* handled, or for another request */
   if (!is_ignored && c && c == ahead && c == clu_me.seq) return (int)(ahead = 0);
   if (is_ignored) ahead = c;
   if (fresh) clu_me.cancel_seen = c;
   if (!clu_me.running) return 0;
   if (fresh && c != clu_me.seq) return 0; /* for one that has ended */
-  if (!fresh && clu_interrupt_is_meant && !clu_interrupt_is_meant()) return 0;
+  if (!fresh && clu_interrupt_is_meant && !clu_interrupt_is_meant(0)) return 0;
   clu_me.interrupted = 1;
   if (c == 0 || c != clu_me.seq) return 1; /* other code may take its own signal back */
   return !clu_stack_interrupt();
@@ -127,7 +134,7 @@ static int on_interrupt(int is_ignored) {
 
 /* While an answer is serialized. */
 static void check_cancelled(void) {
-  if (clu_me.seq && *clu_me.boot.cancel == clu_me.seq)
+  if (clu_me.seq && *clu_me.boot.cancel == clu_me.seq && !clu_me.apart)
     clu_raise("cancelled", "the request was cancelled");
 }
 

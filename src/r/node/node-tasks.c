@@ -455,6 +455,7 @@ int clu_work_go_on(void) {
   work.began = work.late = 0;
   work.slow = 1; /* it is not known what calls did before */
   while (work.next < work.n && !clu_me.closed) {
+    if (clu_work_besides()) work.began = 0;
     do_task();
     end_if_locked();
   }

@@ -4,10 +4,10 @@
  * give-back (memory of an idle node), stack (which calls it is in, told to who asks), node-start
  * (how a node comes to be), relay (output and conditions of tasks), console (R's), job-state (what
  * tasks may change of R), warm-up (what a fork server does once for its nodes), fresh (the
- * workspace of a task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and
- * their workspace), frozen (copies of the node that keep its frames), node-tasks, node-loop;
- * observed-stacks, observed-values, observer; channel-only, bridge, forwarder. fork-server-main
- * uses that and node-start, join uses node-start.
+ * workspace of a task), apart (what is done apart from requests), compiled (code that R has
+ * compiled in earlier jobs), node-jobs (jobs and their workspace), frozen (copies of the node that
+ * keep its frames), node-tasks, node-loop; observed-stacks, observed-values, observer;
+ * channel-only, bridge, forwarder. fork-server-main uses that and node-start, join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -17,6 +17,7 @@
 #define CLUTCH_R_NODE_H
 
 #include "r/base/r-api.h"
+#include "r/base/wait.h"
 #include "r/serialize/serialize.h"
 
 #include "core/supervisor/supervisor.h"
@@ -49,6 +50,7 @@ typedef struct clu_this_node {
   int ready;            /* see clu_node_get_ready() */
   int joined;           /* it has connected over TCP */
   int new_r;            /* it is an R of its own, started by exec: not a fork of another one */
+  int apart;            /* so many levels of what is done apart from requests: apart.c */
   volatile int forked;  /* this is a child of the node (mclapply() in a call), not the node */
   int64_t idle_ns;      /* the node ends when nothing comes for so long; 0: it waits for ever */
 } clu_this_node;
@@ -165,6 +167,8 @@ void clu_relay_drop(void);
 int clu_relay_is_open(void);
 /* Does as if the task at hand had printed this. */
 void clu_relay_print(const char *text, size_t n);
+/* Drops what is printed there from now on (1), or does so no more (-1). These count. */
+void clu_relay_mute(int by);
 /* Output that was not sent yet, as one text; it is not sent then. */
 SEXP clu_relay_take_output(void);
 /* Tells whether what R prints arrives there, alone or also elsewhere. R has to have a sink for
@@ -179,6 +183,10 @@ int clu_relay_try_to_reach(void);
  */
 void clu_state_remember(int seeded, int fresh);
 void clu_state_put_back(void);
+/* This level is remembered, compared and put back from now on: 0 is the job's, and each other one,
+ * up to CLU_APART_MOST, is that of something that is done apart from it (apart.c). */
+#define CLU_APART_MOST 16
+void clu_state_use(int level);
 /* The job is entered: whether a task has changed something since then. */
 void clu_state_entered(void);
 int clu_state_is_same(void);
@@ -202,6 +210,12 @@ void clu_workspace_put_back(void);
 /* The symbol .Random.seed. R itself changes that variable, and fails where a task has locked it: it
  * is not locked after this. */
 SEXP clu_job_seed_symbol(void);
+
+/* ---- apart.c ---- */
+
+/* Does what has come besides requests, between two of them: 1, else 0. `before` is called before.
+ * May run R code, and jump. */
+int clu_apart_serve(void (*before)(void));
 
 /* ---- compiled.c ---- */
 
@@ -282,5 +296,8 @@ void clu_work_rest(void);
 void clu_work_failed(SEXP failure);
 /* Tells the session of results in the ring that it was not told of. */
 void clu_work_tell(void);
+static inline int clu_work_besides(void) {
+  return clu_besides_requests && clu_apart_serve(clu_work_tell);
+}
 
 #endif

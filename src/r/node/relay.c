@@ -31,6 +31,7 @@ static struct {
   size_t n, cap;
   int open;    /* the connection: user's code may close it */
   int reached; /* R has printed to it */
+  int muted;   /* so many times: what is printed there is nobody's */
 } relay;
 
 static SEXP keep(int which, SEXP x) { return clu_keep_in(&relay.kept, N_KEPT, which, x); }
@@ -178,7 +179,7 @@ static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con)
   size_t bytes = size * n;
   char *more;
   (void)con;
-  if (bytes == 0) return n;
+  if (bytes == 0 || relay.muted) return n;
   if (!(more = clu_grow(relay.out, &relay.cap, relay.n + bytes, 1))) return 0;
   relay.out = more;
   relay.n += copy_text(relay.out + relay.n, p, bytes);
@@ -196,6 +197,8 @@ SEXP clu_relay_take_output(void) {
   UNPROTECT(1);
   return x;
 }
+
+void clu_relay_mute(int by) { relay.muted += by; }
 
 void clu_relay_print(const char *text, size_t n) { relay_write(text, 1, n, NULL); }
 

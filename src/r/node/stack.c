@@ -18,6 +18,7 @@
 
 #include "core/base/os-heap.h"
 #include "core/base/os.h"
+#include "r/base/wait.h"
 
 /* A node that waits looks so often. Each look costs some microseconds of the processor. So with
  * many nodes at a fork server they look less often. */
@@ -73,6 +74,10 @@ static void tell(uint32_t question) {
 static void interrupt(void) {
   static const uint64_t pause = 2000000;
   if (!clu_me.running || R_interrupts_suspended || clu_os_now() < clu_me.interrupt_at) return;
+  if (clu_interrupt_is_meant && !clu_interrupt_is_meant(1)) {
+    clu_activity_put_off(clu_me.boot.activity);
+    return;
+  }
   clu_me.interrupt_at = 0;
   if (Rf_asLogical(ask(hook.half_done)) == TRUE)
     clu_me.interrupt_at = clu_os_now() + pause;

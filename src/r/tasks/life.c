@@ -6,6 +6,7 @@
 #include "core/wire/task-message.h"
 #include "r/tasks/job-label.h"
 #include "r/tasks/needs.h"
+#include "core/tasks/kept.h"
 #include "core/tasks/wake.h"
 
 /* ---- the tasks of a cluster ---- */
@@ -105,6 +106,28 @@ SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes) {
   }
   UNPROTECT(1);
   return ranks;
+}
+
+/* Node `rank`, if it is that process, has an actor, or has it no more. */
+SEXP ffi_tasks_keep_node(SEXP x, SEXP rank, SEXP pid, SEXP keeps) {
+  clu_engine *t = clu_tasks_get(x);
+  int i = Rf_asInteger(rank) - 1;
+  if (i < 0 || i >= clu_engine_size(t)) clu_raise("argument", "there is no node %d", i + 1);
+  clu_engine_keep_node(t, i, Rf_asInteger(pid), Rf_asLogical(keeps) == 1);
+  return R_NilValue;
+}
+
+/* For each of these nodes 0, 1: it has something to do, or 2: it is not there. */
+SEXP ffi_tasks_busy(SEXP x, SEXP ranks) {
+  clu_engine *t = clu_tasks_get(x);
+  R_xlen_t n = Rf_xlength(ranks);
+  SEXP out = PROTECT(Rf_allocVector(INTSXP, n));
+  for (R_xlen_t k = 0; k < n; k++) {
+    int i = INTEGER(ranks)[k] - 1, is_there = i >= 0 && i < clu_engine_size(t);
+    INTEGER(out)[k] = !is_there || !clu_engine_has_any(t, i) ? 2 : clu_engine_is_busy(t, i);
+  }
+  UNPROTECT(1);
+  return out;
 }
 
 /* ---- jobs ---- */

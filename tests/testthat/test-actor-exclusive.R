@@ -1,0 +1,464 @@
+# Actors that live in a node of their cluster: cluster_actor(exclusive = FALSE).
+
+two <- make_cluster(2)
+
+failure <- function(expr) tryCatch(expr, error = identity)
+known <- function(a) .Call(clutch:::ffi_actor_info, a)
+is_at_work <- function(a) nzchar(known(a)$method)
+until <- function(expr) eval(substitute(expect_true(eventually(expr))), parent.frame())
+
+counting <- function(start = 0) {
+  n <- start
+  list(
+    add = function(k) n <<- n + k,
+    get = function() n,
+    pid = function() Sys.getpid(),
+    sleep = function(s) {
+      Sys.sleep(s)
+      "slept"
+    },
+    fail = function() stop("as asked"),
+    ask = function(other, ...) actor_call(other, ...),
+    die = function() tools::pskill(Sys.getpid(), tools::SIGKILL)
+  )
+}
+shared <- function(cl, ...) cluster_actor(cl, counting, ..., exclusive = FALSE)
+pids_of <- function(cl) cluster_status(cl)$pid
+# Files that a node has open. What it has read of values is let go when R collects garbage.
+node_fds <- function(cl) {
+  parallel::clusterEvalQ(cl, {
+    gc()
+    NULL
+  })
+  vapply(pids_of(cl), open_fds, 1L)
+}
+
+# ---- calls ----
+
+test_that("an actor lives in the node that has the fewest, which goes on with tasks and calls", {
+  before <- pids_of(two)
+  a <- shared(two, list(start = 10))
+  b <- shared(two)
+  c <- shared(two)
+  lives_in <- c(actor_call(a, "pid"), actor_call(b, "pid"), actor_call(c, "pid"))
+  expect_setequal(lives_in[1:2], before)
+  expect_true(lives_in[[3L]] %in% before)
+  expect_identical(pids_of(two), before)
+  expect_identical(actor_call(a, "add", 5), 15)
+  values <- cluster_map_dbl(two, 1:100, function(i) actor_call(a, "add", 1))
+  expect_setequal(values, 16:115)
+  expect_identical(unlist(parallel::clusterCall(two, Sys.getpid)), before)
+  is <- cluster_actors(two)
+  expect_identical(is$pid, lives_in)
+  expect_identical(is$state, rep("up", 3))
+  expect_output(print(a), "<clutch actor counting: process [0-9]+, 102 calls done, 0 wait>")
+  for (x in list(a, b, c)) expect_true(actor_stop(x))
+  expect_false(actor_stop(a))
+  expect_s3_class(failure(actor_call(a, "get")), "clutch_actor_stopped")
+  expect_identical(nrow(cluster_actors(two)), 0L)
+  expect_identical(pids_of(two), before)
+})
+
+test_that("three actors of one node, tasks and calls at the same time give what is right", {
+  one <- make_cluster(1)
+  on.exit(stop_cluster(one))
+  a <- shared(one)
+  b <- shared(one)
+  c <- shared(one)
+  tasks <- lapply(1:20, function(i) cluster_submit(one, {
+    Sys.sleep(0.005)
+    actor_call(a, "add", 1)
+    actor_cast(b, "add", 1)
+    actor_call(c, "ask", a, "add", 1)
+    i^2
+  }))
+  for (i in 1:50) actor_call(b, "add", 1)
+  expect_identical(unlist(collect_all(tasks)), (1:20)^2)
+  expect_identical(actor_call(a, "get"), 40)
+  expect_identical(actor_call(b, "get"), 70)
+  expect_identical(cluster_map_dbl(one, 1:10, function(i) i / 2), (1:10) / 2)
+  expect_length(unique(cluster_actors(one)$pid), 1L)
+})
+
+test_that("a task of the node that calls its actor finds what came before done, in order", {
+  one <- make_cluster(1)
+  on.exit(stop_cluster(one))
+  a <- cluster_actor(one, function() {
+    seen <- character()
+    list(put = function(x) seen <<- c(seen, x), all = function() seen)
+  }, exclusive = FALSE)
+  go <- tempfile()
+  task <- cluster_submit(one, {
+    while (!file.exists(go)) Sys.sleep(0.01)
+    actor_cast(a, "put", "task 1")
+    actor_cast(a, "put", "task 2")
+    actor_call(a, "all")
+  })
+  for (i in 1:3) actor_cast(a, "put", paste("session", i))
+  file.create(go)
+  seen <- collect(task)
+  expect_identical(seen[1:3], paste("session", 1:3))
+  expect_identical(seen[4:5], paste("task", 1:2))
+  expect_identical(actor_call(a, "all"), seen)
+})
+
+test_that("two nodes call actors of each other, and in circles that is an error", {
+  a <- shared(two, .label = "first")
+  b <- shared(two, .label = "second")
+  c <- shared(two, .label = "third")
+  values <- cluster_map_int(two, 1:200, function(i) {
+    actor_call(a, "add", 1)
+    actor_call(b, "add", 1)
+    actor_call(c, "ask", b, "ask", a, "get")
+    i
+  })
+  expect_identical(values, 1:200)
+  expect_identical(c(actor_call(a, "get"), actor_call(b, "get")), c(200, 200))
+  expect_identical(actor_call(a, "ask", b, "ask", c, "get"), 0)
+  e <- failure(actor_call(a, "ask", b, "ask", a, "get"))
+  expect_match(conditionMessage(e), "none of them can go on")
+  e <- failure(actor_call(a, "ask", c, "ask", a, "get"))
+  expect_match(conditionMessage(e), "none of them can go on")
+  expect_match(conditionMessage(failure(actor_call(a, "ask", a, "get"))), "cannot call itself")
+  for (x in list(a, b, c)) actor_stop(x)
+})
+
+test_that("parts of a run that meet serve the actors of their node meanwhile", {
+  a <- shared(two)
+  sums <- cluster_run(two, function(rank) {
+    if (rank == 2L) Sys.sleep(0.2)
+    actor_call(a, "add", rank)
+    node_barrier()
+    actor_call(a, "get")
+  })
+  expect_identical(sums, list(3, 3))
+  actor_stop(a)
+})
+
+test_that("large values, errors, messages and casts are as those of other actors", {
+  a <- cluster_actor(two, function() {
+    x <- NULL
+    list(set = function(v) x <<- v, get = function() x, fail = function() stop("as asked"),
+         speak = function() {
+           message("one")
+           warning("two")
+           cat("not shown\n")
+           invisible("said")
+         })
+  }, exclusive = FALSE, .label = "tally")
+  x <- as.double(seq_len(1e6))
+  actor_cast(a, "set", x)
+  expect_identical(actor_call(a, "get"), x)
+  sums <- cluster_map_dbl(two, 1:4, function(i) sum(actor_call(a, "get")))
+  expect_identical(unique(sums), sum(x))
+  e <- failure(actor_call(a, "fail"))
+  expect_s3_class(e, "clutch_actor_error")
+  expect_match(conditionMessage(e), "actor tally, method fail: as asked", fixed = TRUE)
+  expect_s3_class(failure(actor_call(a, "nothing")), "clutch_argument")
+  out <- capture.output(said <- capture.output(type = "message", suppressWarnings(
+    value <- cluster_map(two, 1:4, function(i) {
+      cat("task", i, "\n")
+      actor_call(a, "speak")
+    })
+  )))
+  expect_identical(value, rep(list("said"), 4))
+  expect_identical(out, paste("task", 1:4, ""))
+  expect_identical(said, rep("one", 4))
+  actor_stop(a)
+})
+
+# ---- tasks do not notice it ----
+
+test_that("tasks have their random numbers, options and workspace, and the actor has its own", {
+  offset <- 40
+  helper <- function(x) x + offset
+  assign("tally_of_workspace", 5, globalenv())
+  on.exit(rm("tally_of_workspace", envir = globalenv()))
+  f <- function() {
+    list(draw = function(n) stats::runif(n), helper = function(x) helper(x),
+         global = function() tally_of_workspace,
+         bump = function() tally_of_workspace <<- tally_of_workspace + 1,
+         change = function() {
+           options(digits = 3, made.by.actor = TRUE)
+           Sys.setenv(MADE_BY_ACTOR = "1")
+           sink(tempfile())
+           setwd(tempdir())
+         })
+  }
+  environment(f) <- globalenv()
+  assign("helper", helper, globalenv())
+  on.exit(rm("helper", envir = globalenv()), add = TRUE)
+  set.seed(1)
+  a <- cluster_actor(two, f, exclusive = FALSE)
+  set.seed(1)
+  same <- cluster_actor(two, f)
+  work <- function(i) {
+    for (k in seq_len(i %% 3)) stats::runif(1)
+    stats::runif(2)
+  }
+  expected <- cluster_map(two, 1:20, work, .seed = 7)
+  got <- cluster_map(two, 1:20, function(i) {
+    drawn <- actor_call(a, "draw", 1)
+    value <- work(i)
+    actor_call(a, "draw", 1)
+    value
+  }, .seed = 7)
+  expect_identical(got, expected)
+  drawn <- vapply(1:41, function(i) actor_call(same, "draw", 1), 1)
+  expect_identical(actor_call(a, "draw", 1), drawn[[41L]])
+  expect_identical(actor_call(a, "helper", 2), 42)
+  expect_identical(actor_call(a, "bump"), 6)
+  expect_identical(actor_call(a, "global"), 6)
+  seen <- cluster_map(two, 1:4, function(i) {
+    actor_call(a, "change")
+    list(getOption("digits"), getOption("made.by.actor"), Sys.getenv("MADE_BY_ACTOR"),
+         sink.number() <= 1L, exists("tally_of_workspace"), ls(globalenv()))
+  }, .globals = c("a"))
+  other <- cluster_map(two, 1:4, function(i) {
+    list(getOption("digits"), getOption("made.by.actor"), Sys.getenv("MADE_BY_ACTOR"),
+         sink.number() <= 1L, exists("tally_of_workspace"), ls(globalenv()))
+  }, .globals = c("a"))
+  expect_identical(seen, other)
+  expect_identical(unlist(parallel::clusterEvalQ(two, ls(globalenv()))), character())
+  actor_stop(a)
+  actor_stop(same)
+})
+
+test_that("the workspace, classes of R6 and packages come along, and no task has them", {
+  skip_if_not_installed("R6")
+  f <- eval(quote(function() {
+    generator <- R6::R6Class("tally", list(n = 0, add = function(k) {
+      self$n <- twice(self$n + k)
+      self$n
+    }))
+    made <- generator$new()
+    list(add = function(k) made$add(k), file = function() file_ext("a.txt"))
+  }), globalenv())
+  assign("twice", function(x) 2 * x, globalenv())
+  on.exit(rm("twice", envir = globalenv()))
+  a <- cluster_actor(two, f, exclusive = FALSE, .packages = "tools")
+  expect_identical(actor_call(a, "add", 1), 2)
+  expect_identical(actor_call(a, "add", 1), 6)
+  expect_identical(actor_call(a, "file"), "txt")
+  looks <- eval(quote(function(i) {
+    c(exists(paste0("tw", "ice")), "package:tools" %in% search())
+  }), globalenv())
+  expect_false(any(unlist(cluster_map(two, 1:4, looks))))
+  actor_stop(a)
+})
+
+# ---- waiting ----
+
+test_that("while a task runs a call waits, may be given up, and is done between two tasks", {
+  one <- make_cluster(1)
+  on.exit(stop_cluster(one))
+  a <- shared(one)
+  go <- tempfile()
+  first <- cluster_submit(one, while (!file.exists(go)) Sys.sleep(0.01))
+  second <- cluster_submit(one, actor_call(a, "get"))
+  until(cluster_status(one)$state == "busy")
+  expect_s3_class(failure(actor_call(a, "add", 100, .timeout = 0.2)), "clutch_timeout")
+  actor_cast(a, "add", 1)
+  expect_identical(known(a)$done, 0)
+  file.create(go)
+  expect_identical(collect(second), 1)
+  expect_s3_class(failure(actor_call(a, "sleep", 60, .timeout = 0.2)), "clutch_timeout")
+  expect_identical(actor_call(a, "get", .timeout = 20), 1)
+})
+
+test_that("a task that is cancelled in its own call of an actor leaves that as it is", {
+  one <- make_cluster(1)
+  on.exit(stop_cluster(one))
+  a <- shared(one, list(start = 3))
+  pid <- pids_of(one)
+  task <- cluster_submit(one, actor_call(a, "sleep", 60))
+  until(is_at_work(a))
+  cancel(task)
+  expect_identical(actor_call(a, "get", .timeout = 20), 3)
+  late <- failure(cluster_map(one, 1, function(i) actor_call(a, "sleep", 60), .timeout = 0.3))
+  expect_s3_class(late, "clutch_task_timeout")
+  expect_identical(actor_call(a, "get", .timeout = 20), 3)
+  expect_identical(pids_of(one), pid)
+})
+
+test_that("neither does an interrupt of a task end another's call, nor that of a call a task", {
+  one <- make_cluster(1)
+  on.exit(stop_cluster(one))
+  busy <- cluster_actor(one, counting) # in a process of its own
+  a <- shared(one)
+  pid <- pids_of(one)
+  # the task waits for another actor, and the call of the session is done meanwhile
+  task <- cluster_submit(one, actor_call(busy, "sleep", 60))
+  until(is_at_work(busy))
+  other <- make_cluster(1)
+  on.exit(stop_cluster(other), add = TRUE)
+  call <- cluster_submit(other, actor_call(a, "sleep", 2.5))
+  until(is_at_work(a))
+  cancel(task) # longer ago than nodes may take to react, when the call ends
+  expect_identical(collect(call), "slept")
+  expect_identical(actor_call(a, "pid"), pid)
+  # a call that is given up in the same place
+  task <- cluster_submit(one, actor_call(busy, "sleep", 1))
+  until(is_at_work(busy))
+  call <- cluster_submit(other, actor_call(a, "sleep", 60))
+  until(is_at_work(a))
+  cancel(call)
+  expect_identical(collect(task), "slept")
+  expect_identical(actor_call(a, "pid"), pid)
+  # signals that come at any moment, while tasks sleep, too
+  tasks <- lapply(1:30, function(i) cluster_submit(one, {
+    Sys.sleep(0.01)
+    i
+  }))
+  for (i in 1:60) {
+    failure(actor_call(a, "sleep", 0.002, .timeout = 0.001 * (i %% 8)))
+  }
+  expect_identical(collect_all(tasks), as.list(1:30))
+  expect_identical(actor_call(a, "pid"), pid)
+  actor_stop(busy)
+})
+
+# ---- deaths and ends ----
+
+test_that("the death of the node is that of its actors, with its cause", {
+  own <- make_cluster(2)
+  on.exit(stop_cluster(own))
+  a <- shared(own, .label = "tally")
+  pid <- actor_call(a, "pid")
+  task <- cluster_submit(own, actor_call(a, "sleep", 60))
+  until(is_at_work(a))
+  tools::pskill(pid, tools::SIGKILL)
+  e <- failure(collect(task))
+  expect_true(inherits(e, "clutch_task_died") || inherits(e$parent, "clutch_actor_died"))
+  e <- failure(actor_call(a, "get"))
+  expect_s3_class(e, "clutch_actor_died")
+  expect_match(conditionMessage(e), "actor tally (pid", fixed = TRUE)
+  expect_match(conditionMessage(e), "SIGKILL")
+  expect_false(e$begun)
+  expect_identical(e$pid, pid)
+  expect_identical(cluster_actors(own)$state, "ended")
+  b <- shared(own)
+  e <- failure(actor_call(b, "die"))
+  expect_true(e$begun)
+  expect_match(e$how, "SIGKILL")
+  c <- shared(own)
+  task <- cluster_submit(own, if (actor_call(c, "pid") == Sys.getpid()) quit("no", 3)
+                              else actor_call(c, "sleep", 60))
+  pid <- actor_call(c, "pid")
+  tools::pskill(setdiff(pids_of(own), pid), tools::SIGSTOP)
+  on.exit(tools::pskill(setdiff(pids_of(own), pid), tools::SIGCONT), add = TRUE, after = FALSE)
+  more <- cluster_submit(own, if (actor_call(c, "pid") == Sys.getpid()) quit("no", 3))
+  until(!alive(pid))
+  expect_s3_class(failure(actor_call(c, "get")), "clutch_actor_died")
+})
+
+test_that("an actor begins again in a node of the cluster, and calls that wait are done there", {
+  own <- make_cluster(2)
+  on.exit(stop_cluster(own))
+  file <- tempfile()
+  a <- cluster_actor(own, counting, restart = "always", restarts = 2, period = 600,
+                     exclusive = FALSE, .journal = file)
+  pid <- actor_call(a, "pid")
+  actor_call(a, "add", 3)
+  other <- make_cluster(1)
+  on.exit(stop_cluster(other), add = TRUE)
+  queued <- cluster_submit(other, {
+    actor_cast(a, "sleep", 60)
+    actor_call(a, "add", 1)
+  })
+  until(known(a)$queue == 1)
+  tools::pskill(pid, tools::SIGKILL)
+  expect_identical(actor_call(a, "get") >= 3, TRUE)
+  expect_identical(collect(queued), 4)
+  expect_false(actor_call(a, "pid") == pid)
+  expect_true(actor_call(a, "pid") %in% pids_of(own))
+  expect_identical(cluster_actors(own)$restarts, 1)
+  expect_true(failure(actor_call(a, "die"))$begun)
+  expect_identical(actor_call(a, "get"), 4)
+  expect_true(failure(actor_call(a, "die"))$begun)
+  expect_s3_class(failure(actor_call(a, "get")), "clutch_actor_died")
+  expect_identical(cluster_map_int(own, 1:4, identity), 1:4)
+})
+
+test_that("an error of the function is that of cluster_actor(), and the node is unharmed", {
+  pid <- pids_of(two)
+  for (i in 1:3) {
+    e <- failure(cluster_actor(two, function() stop("cannot be made"), exclusive = FALSE))
+    expect_match(conditionMessage(e), "cannot be made")
+    expect_s3_class(e, "clutch_task_error")
+  }
+  e <- failure(cluster_actor(two, function() 1, exclusive = FALSE))
+  expect_match(conditionMessage(e), "has to return its methods")
+  expect_identical(pids_of(two), pid)
+  expect_identical(cluster_map_int(two, 1:4, identity), 1:4)
+})
+
+test_that("an actor that has ended leaves nothing in its node", {
+  linux_only()
+  use <- function(ends) {
+    a <- cluster_actor(two, function() {
+      x <- runif(1e5)
+      list(get = function() x, twice = function(v) 2 * v)
+    }, exclusive = FALSE)
+    actor_call(a, "get")
+    actor_call(a, "twice", runif(1e6))
+    parallel::clusterEvalQ(two, NULL)
+    ends(a)
+  }
+  for (i in 1:2) use(actor_stop)
+  gc()
+  before <- node_fds(two)
+  for (i in 1:5) use(actor_stop)
+  for (i in 1:5) {
+    use(function(a) NULL)
+    gc()
+  }
+  gc()
+  until(all(node_fds(two) <= before))
+  folder <- unlist(parallel::clusterCall(two, tempdir))
+  until(!any(file.exists(file.path(folder, "actors"))))
+})
+
+test_that("actors end with their cluster", {
+  own <- make_cluster(1)
+  a <- shared(own)
+  pid <- actor_call(a, "pid")
+  stop_cluster(own)
+  until(!alive(pid))
+  expect_error(actor_call(a, "get"), class = "clutch_error")
+})
+
+# ---- which nodes ----
+
+test_that("nodes that are ended or made anew on purpose keep an actor, or are refused", {
+  grows <- make_cluster(c(1, 3), idle = 0.2)
+  on.exit(stop_cluster(grows))
+  cluster_map(grows, 1:6, function(i) Sys.sleep(0.3), .chunk = 1)
+  a <- shared(grows)
+  b <- shared(grows)
+  first <- pids_of(grows)[[1L]]
+  expect_identical(c(actor_call(a, "pid"), actor_call(b, "pid")), c(first, first))
+  until(sum(alive(pids_of(grows))) == 1L)
+  expect_identical(actor_call(a, "add", 1), 1)
+  fresh <- cluster_map(grows, 1:3, function(i) actor_call(a, "add", 1), .fresh = TRUE)
+  expect_identical(actor_call(a, "get"), 4)
+  expect_error(cluster_actor(NULL, counting, exclusive = FALSE), class = "clutch_argument")
+  expect_error(cluster_actor(grows, counting, exclusive = FALSE, .max_memory = 1e9),
+               class = "clutch_argument")
+  expect_error(cluster_actor(grows, counting, exclusive = NA), class = "clutch_argument")
+})
+
+test_that("a node that is a new R, or has connected, takes actors, too", {
+  outside_checks_only()
+  for (strategy in c("spawn", "parallel")) {
+    own <- make_cluster(1, strategy = strategy)
+    a <- shared(own)
+    expect_identical(actor_call(a, "add", 2), 2)
+    expect_identical(actor_call(a, "pid"), pids_of(own))
+    expect_identical(cluster_map_dbl(own, 1:3, function(i) actor_call(a, "add", 1)), c(3, 4, 5))
+    expect_true(actor_stop(a))
+    stop_cluster(own)
+  }
+})
+
+stop_cluster(two)
