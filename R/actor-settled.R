@@ -108,8 +108,8 @@ forget_in <- function(env, record) {
   is_there
 }
 
-# It lives nowhere any more. `quick`: as end_actor() has it. The cluster of one node that it may have
-# is garbage then, too.
+# It lives nowhere any more. `quick`: as end_actor() has it. The cluster of one node that it may
+# have is garbage then, too.
 leave_home <- function(record, quick = FALSE) {
   if (quick) {
     if (!is.null(record$home)) the$actors_left <- c(the$actors_left, list(record))
