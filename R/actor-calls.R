@@ -56,7 +56,11 @@ actor_stop <- function(actor, timeout = Inf) {
     step_for_task(record$task, 0.05)
     see_to_actor(record)
   }
-  if (!is.null(record) && record$pid == Sys.getpid()) see_to_actor(record)
+  if (!is.null(record$home) && record$pid == Sys.getpid()) {
+    # the node says so only when it has answered
+    if (stopped) .Call(ffi_actor_set, actor$name, ACTOR_ENDED, NULL)
+    see_to_actor(record)
+  }
   invisible(stopped)
 }
 

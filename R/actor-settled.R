@@ -45,6 +45,7 @@ choose_home <- function(record, t) {
 submit_settled <- function(record, p) {
   t <- tasks_of(record$home)
   record$rank <- choose_home(record, t)
+  settle_in(record, .Call(ffi_node_info, t$info$handles[[record$rank]])$pid)
   own <- list(globals = p$needs$globals, packages = c(p$needs$attach, p$o$packages))
   p$needs[c("globals", "attach")] <- list(list(), character())
   p$o["packages"] <- list(NULL)
@@ -56,9 +57,16 @@ submit_settled <- function(record, p) {
 
 # The task that has made it has ended.
 has_settled <- function(record) {
-  record$node <- .Call(ffi_actor_info, record$name)$pid
-  keep_home(record, TRUE)
+  settle_in(record, .Call(ffi_actor_info, record$name)$pid)
   see_to_settled(record)
+}
+
+# It lives in this process now, or will.
+settle_in <- function(record, pid) {
+  if (identical(record$node, pid)) return(invisible())
+  keep_home(record, FALSE)
+  record$node <- pid
+  keep_home(record, TRUE)
 }
 
 # Its node is not ended meanwhile because nobody needs it, or for its memory.

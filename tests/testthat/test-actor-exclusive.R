@@ -448,6 +448,27 @@ test_that("nodes that are ended or made anew on purpose keep an actor, or are re
   expect_error(cluster_actor(grows, counting, exclusive = NA), class = "clutch_argument")
 })
 
+test_that("nodes that end when nobody needs them stay while they have an actor", {
+  old <- options(clutch.idle_seconds = 0.3)
+  on.exit(options(old))
+  idle <- function() {
+    cl <- make_cluster(1)
+    cluster_map(cl, 1, identity)
+    clutch:::ends_when_idle(cl)
+  }
+  has <- idle()
+  a <- shared(has)
+  pid <- pids_of(has)
+  others <- idle()
+  other <- pids_of(others)
+  until(!alive(other))
+  expect_identical(actor_call(a, "pid"), pid)
+  actor_stop(a)
+  until(!alive(pid))
+  stop_cluster(has)
+  stop_cluster(others)
+})
+
 test_that("a node that is a new R, or has connected, takes actors, too", {
   outside_checks_only()
   for (strategy in c("spawn", "parallel")) {
