@@ -106,13 +106,9 @@ move_variables <- function(env, own, seen) {
     moved <- if (identical(value, globalenv())) own
              else if (may_have_functions(value)) move_to(value, own, seen)
              else next
-    if (!identical(value, moved)) put_variable(name, moved, env)
+    if (identical(value, moved)) next
+    is_locked <- bindingIsLocked(name, env)
+    put_binding(name, moved, env)
+    if (is_locked) lockBinding(name, env)
   }
-}
-
-put_variable <- function(name, value, env) {
-  is_locked <- bindingIsLocked(name, env)
-  if (is_locked) unlockBinding(name, env)
-  assign(name, value, env)
-  if (is_locked) lockBinding(name, env)
 }

@@ -143,14 +143,6 @@ copies_of <- function(space) {
   if (identical(above, emptyenv())) list(env) else list()
 }
 
-put_binding <- function(name, value, env) {
-  if (exists(name, env, inherits = FALSE) && bindingIsLocked(name, env)) {
-    unlock <- "unlockBinding" # R CMD check wants none of it: this is a package under test
-    do.call(unlock, list(name, env))
-  }
-  assign(name, value, env)
-}
-
 recorder_class <- function() {
   R6::R6Class("ClutchRecorder", inherit = testthat::Reporter, public = list(
     work = NULL,

@@ -42,7 +42,8 @@ static pid_t server_up(void) {
   }
   clu_os_close(pair[1]);
   control = pair[0];
-  CHECK_SOON(access(path, F_OK) == 0, 10000);
+  /* READY, said once it listens: the socket has its path before */
+  CHECK_INT_EQ(clu_os_wait_readable(control, 10000000000), CLU_OK);
   return server;
 }
 

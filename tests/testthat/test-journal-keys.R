@@ -194,7 +194,7 @@ test_that("code finds variables in ways that are no symbols of theirs", {
   other(weighted(1), weighted(2))
   from_package <- function(k) function(i) base::get(paste0("", "k"))
   other(from_package(1), from_package(2))
-  filled_in <- function(k, beside) function(i) other_package::fill_gaps("{k + 1} of {n}")
+  filled_in <- function(k, beside) function(i) cli::format_inline("{k + 1} of {n}")
   other(filled_in(1, 1), filled_in(2, 1))
   same(filled_in(1, 1), filled_in(1, 2))
   template <- function(k, beside) {
