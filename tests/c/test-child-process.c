@@ -9,7 +9,6 @@
 #include "core/base/input.h"
 #include "core/base/os-folders.h"
 #include "core/node/child-process.h"
-#include "core/node/session.h"
 
 static clu_loop loop;
 
@@ -210,42 +209,4 @@ TEST(what_is_said_to_it_comes_by_its_input_which_is_kept_open) {
   clu_child_end_by(c, 0);
   clu_child_release(c);
   fini(&set);
-}
-
-/* A fork of the session may outlive it: the process is to see its end nevertheless. */
-TEST(a_fork_of_this_process_does_not_keep_their_standard_input_open) {
-  clu_session *session = clu_session_new(NULL);
-  clu_children *set = clu_session_children(session);
-  clu_fd hold = CLU_NO_FD, memory, shared;
-  clu_err e = {0, 0, ""};
-  clu_child *c = NULL;
-  char *argv[] = {(char *)"/bin/cat", NULL};
-  clu_spawn s;
-  int status, slot;
-  pid_t pid;
-  memset(&s, 0, sizeof s);
-  s.file = argv[0];
-  s.argv = argv;
-  s.out = s.err = CLU_NO_FD;
-  REQUIRE(clu_input_of("x\n", 2, &s.in, &hold, &e) == CLU_OK);
-  s.hold = &hold;
-  REQUIRE(clu_child_slot(set, &slot, &memory, &e) == CLU_OK);
-  REQUIRE(clu_child_start(set, &s, slot, NULL, &c, &e) == CLU_OK);
-  clu_os_close(s.in);
-  shared = set->shared_fd;
-  if ((pid = fork()) == 0) {
-    clu_session_close_in_child(session);
-    CHECK(fcntl((int)hold, F_GETFD) < 0 && fcntl((int)shared, F_GETFD) < 0);
-    REQUIRE(dup2(2, (int)hold) >= 0 && dup2(2, (int)shared) >= 0); /* others' from now on */
-    clu_session_close_in_child(session);
-    CHECK(fcntl((int)hold, F_GETFD) >= 0 && fcntl((int)shared, F_GETFD) >= 0);
-    _exit(0);
-  }
-  REQUIRE(waitpid(pid, &status, 0) == pid);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  CHECK(!clu_child_reap(c)); /* the session has it still */
-  clu_child_end_by(c, 0);
-  CHECK_SOON(clu_child_reap(c), 5000);
-  clu_child_release(c);
-  clu_session_free(session);
 }

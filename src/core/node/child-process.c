@@ -59,11 +59,6 @@ void clu_children_fini(clu_children *set) {
   clu_children_init(set, set->loop);
 }
 
-void clu_children_close_in_child(clu_children *set) {
-  for (clu_child *c = set->first; c; c = c->next) let_go(&c->hold);
-  let_go(&set->shared_fd);
-}
-
 int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
   if (!set->shared) {
     int rc = clu_shared_new(&set->shared, &set->shared_fd, e);

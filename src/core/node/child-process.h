@@ -38,8 +38,6 @@ typedef struct clu_children {
 void clu_children_init(clu_children *set, clu_loop *loop);
 /* Forgets all; kills nobody. Accepts zeroed memory. */
 void clu_children_fini(clu_children *set);
-/* In a forked child of this process: closes the descriptors. Async-signal-safe. */
-void clu_children_close_in_child(clu_children *set);
 
 /* Takes a slot of the shared memory for a child to come. `*fd`: the memory's descriptor, which
  * stays the set's. CLU_OK, CLU_LIMIT (all are taken), CLU_NOMEM, CLU_SYS. */

@@ -28,7 +28,6 @@ void clu_session_free(clu_session *s) {
 
 void clu_session_close_in_child(clu_session *s) {
   clu_loop_close_in_child(&s->loop);
-  clu_children_close_in_child(&s->children);
   for (clu_node *nd = s->nodes; nd; nd = nd->next) nd->chan.fd = CLU_NO_FD;
   for (clu_server *sv = s->servers; sv; sv = sv->next) sv->chan.fd = CLU_NO_FD;
 }
