@@ -61,7 +61,8 @@
 #'   `period` seconds the actor has ended. The session starts the new process: when it waits in a
 #'   function of this package, or is idle at the prompt with package \pkg{later} installed. With
 #'   `exclusive = FALSE` that is another node of `cl`, or the one in place of the dead one, and the
-#'   session begins it when it waits in such a function.
+#'   session begins it when it waits in such a function. Where no node takes it within some seconds,
+#'   as when tasks that wait for it are at work in all nodes, it gets a node of its own.
 #'
 #'   With `.journal` the new process first does all calls and casts that had ended again, in their
 #'   order, from the same random numbers: so its state is what it was, as far as methods depend on
@@ -302,7 +303,10 @@ see_to_actor <- function(record) {
   if (isTRUE(record$ended)) return(invisible())
   if (is.null(task)) return(restart_if(record, see_to_settled(record)))
   end <- outcome(task)
-  if (is.null(end)) return(invisible())
+  if (is.null(end)) {
+    if (!is.null(record$home) && waits_for_home(record)) move_out(record)
+    return(invisible())
+  }
   record$task <- NULL
   if (inherits(end$error, "clutch_task_died")) {
     return(restart_or_end(record, end$error, task$scheduler$latest$how))
@@ -319,6 +323,22 @@ see_to_actor <- function(record) {
     end_for_good(record, end$error)
   }
   leave_home(record)
+}
+
+# It gets a node of its own.
+move_out <- function(record) {
+  home <- record$home
+  leave_home(record) # its task is cancelled
+  record$home <- record$task <- record$rank <- NULL
+  e <- tryCatch({
+    record$cl <- actor_cluster(home)
+    submit_actor(record)
+    NULL
+  }, error = identity)
+  if (is.null(e)) return(invisible())
+  end_for_good(record, e)
+  record$ended <- TRUE
+  record$error <- e
 }
 
 # `death`: of see_to_settled().

@@ -14,7 +14,7 @@ serve_actor <- function(name, make, args, journal) {
     if (!isFALSE(begun)) break
   }
   if (is.null(begun)) return(invisible())
-  on.exit(.Call(ffi_actor_end))
+  on.exit(.Call(ffi_actor_end, ACTOR_ENDED))
   log <- if (!is.null(journal)) open_actor_journal(journal)
   if (!is.null(log)) on.exit(close_actor_journal(log), add = TRUE)
   methods <- call_given(make, args)
@@ -89,7 +89,8 @@ answer_caller <- function(answer) {
 
 # ---- beside the tasks of a node ----
 
-# A task. `needs`: the variables and packages of the actor's code, which tasks do not see.
+# A task. `needs`: the variables and packages of the actor's code, which tasks do not see. Where it
+# is cancelled, the actor may begin in another process.
 settle_actor <- function(name, make, args, journal, needs) {
   repeat {
     begun <- .Call(ffi_actor_begin, name, tempdir())
@@ -97,11 +98,23 @@ settle_actor <- function(name, make, args, journal, needs) {
   }
   if (is.null(begun)) return(invisible())
   x <- new.env(parent = emptyenv())
-  is_settled <- FALSE
-  on.exit(if (!is_settled) {
-    .Call(ffi_actor_end)
+  x$name <- name
+  becomes <- ACTOR_ENDED
+  on.exit(if (!is.null(becomes)) {
+    .Call(ffi_actor_end, becomes)
     if (!is.null(x$log)) close_actor_journal(x$log)
   })
+  withCallingHandlers(make_settled(x, make, args, journal, needs), interrupt = function(e) {
+    becomes <<- ACTOR_DOWN
+  })
+  .Call(ffi_actor_settle, name, x, tempdir())
+  .Call(ffi_actor_set, name, ACTOR_UP, NULL)
+  becomes <- NULL
+  .Call(ffi_actor_turn_end)
+  invisible()
+}
+
+make_settled <- function(x, make, args, journal, needs) {
   if (!is.null(journal)) x$log <- open_actor_journal(journal)
   moved <- move_to_own_workspace(list(make = make, args = args), needs)
   x$methods <- do.call(moved$make, moved$args, quote = TRUE)
@@ -110,14 +123,8 @@ settle_actor <- function(name, make, args, journal, needs) {
     replay_actor_journal(x$log, function(method, args) call_method(x$methods, method, args))
     x$log$calls <- NULL
   }
-  x$name <- name
   x$warn <- getOption("warn")
   x$seed <- globalenv()[[".Random.seed"]]
-  .Call(ffi_actor_settle, name, x, tempdir())
-  .Call(ffi_actor_set, name, ACTOR_UP, NULL)
-  is_settled <- TRUE
-  .Call(ffi_actor_turn_end)
-  invisible()
 }
 
 # Does what waits for this actor now. `x`: see settle_actor(). Called by src/r/actor/settled.c.

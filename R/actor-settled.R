@@ -32,13 +32,15 @@ settled_of <- function(t) {
   Filter(function(r) !is.null(r$rank) && !isTRUE(r$ended), as.list(t$actors))
 }
 
-# The node with the fewest actors: if it can be one that is there, and of these one that is idle.
+# The node with the fewest actors, if it can be one that is there, and of these one that is idle. An
+# actor that has died begins in one that is idle, if it can.
 choose_home <- function(record, t) {
   ranks <- homes_of(record$home)
   others <- Filter(function(r) !identical(r$name, record$name), settled_of(t))
   has <- tabulate(match(vapply(others, function(r) r$rank, 1L), ranks), length(ranks))
   is <- .Call(ffi_tasks_busy, t$ptr, ranks)
-  ranks[order(is == 2L, has, is)][[1L]]
+  first <- if (length(record$deaths)) is else has
+  ranks[order(is == 2L, first, has, is)][[1L]]
 }
 
 # `p`: as submit_actor() has it.
@@ -50,9 +52,19 @@ submit_settled <- function(record, p) {
   p$needs[c("globals", "attach")] <- list(list(), character())
   p$o["packages"] <- list(NULL)
   p$o$only <- record$rank
+  p$o$priority <- 1000 # tasks that wait may need it
   args <- list(record$name, p$fun, p$args, p$journal, own)
   called <- paste("actor", record$label)
+  record$waits_since <- clock()
   record$task <- submit(t, settle_actor, p$needs, p$o, called, p$code, args)
+}
+
+# Tasks that wait for an actor that has died may be at work in all nodes: it could never begin.
+HOME_WAIT <- 3 # seconds
+
+waits_for_home <- function(record) {
+  length(record$deaths) && clock() > record$waits_since + HOME_WAIT &&
+    .Call(ffi_actor_info, record$name)$state == ACTOR_DOWN
 }
 
 # The task that has made it has ended.

@@ -67,7 +67,7 @@ const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stack
 /* CLUTCH_TEST_SECONDS: another number. */
 static inline int test_seconds(void) {
   const char *given = getenv("CLUTCH_TEST_SECONDS");
-  return given ? atoi(given) : 100;
+  return given ? atoi(given) : 300;
 }
 #define TEST_MAX 500
 #define TEST_MAX_FDS 4096

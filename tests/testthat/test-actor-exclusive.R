@@ -341,15 +341,6 @@ test_that("the death of the node is that of its actors, with its cause", {
   e <- failure(actor_call(b, "die"))
   expect_true(e$begun)
   expect_match(e$how, "SIGKILL")
-  c <- shared(own)
-  task <- cluster_submit(own, if (actor_call(c, "pid") == Sys.getpid()) quit("no", 3)
-                              else actor_call(c, "sleep", 60))
-  pid <- actor_call(c, "pid")
-  tools::pskill(setdiff(pids_of(own), pid), tools::SIGSTOP)
-  on.exit(tools::pskill(setdiff(pids_of(own), pid), tools::SIGCONT), add = TRUE, after = FALSE)
-  more <- cluster_submit(own, if (actor_call(c, "pid") == Sys.getpid()) quit("no", 3))
-  until(!alive(pid))
-  expect_s3_class(failure(actor_call(c, "get")), "clutch_actor_died")
 })
 
 test_that("an actor begins again in a node of the cluster, and calls that wait are done there", {
@@ -378,6 +369,22 @@ test_that("an actor begins again in a node of the cluster, and calls that wait a
   expect_true(failure(actor_call(a, "die"))$begun)
   expect_s3_class(failure(actor_call(a, "get")), "clutch_actor_died")
   expect_identical(cluster_map_int(own, 1:4, identity), 1:4)
+})
+
+test_that("an actor begins again also where tasks that wait for it are at work in all nodes", {
+  own <- make_cluster(2)
+  on.exit(stop_cluster(own))
+  a <- shared(own, restart = "always")
+  pid <- actor_call(a, "pid")
+  at_work <- cluster_submit(own, actor_call(a, "sleep", 60))
+  until(is_at_work(a))
+  waiting <- lapply(1:6, function(i) cluster_submit(own, actor_call(a, "add", 1)))
+  tools::pskill(pid, tools::SIGKILL)
+  until(!alive(pid))
+  values <- lapply(waiting, function(x) failure(collect(x, timeout = 60)))
+  expect_false(any(vapply(values, inherits, NA, "clutch_timeout")))
+  expect_identical(actor_call(a, "get"), as.double(sum(vapply(values, is.numeric, NA))))
+  failure(collect(at_work))
 })
 
 test_that("an error of the function is that of cluster_actor(), and the node is unharmed", {

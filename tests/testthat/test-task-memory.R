@@ -152,9 +152,9 @@ test_that("no time limit runs while a node is stopped", {
   with_budget("200 MB", 2, function(cl) {
     first <- cluster_submit(cl, grow(100, file))
     expect_true(eventually(max(cluster_status(cl)$memory) > 90))
-    second <- cluster_submit(cl, grow(120), .timeout = 5)
+    second <- cluster_submit(cl, grow(120), .timeout = 10)
     expect_true(eventually(length(stopped(pids(cl))) == 1L))
-    Sys.sleep(5.5)
+    Sys.sleep(10.5)
     expect_length(stopped(pids(cl)), 1L)
     file.create(file)
     expect_identical(collect(first), 100)

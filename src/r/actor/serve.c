@@ -98,12 +98,13 @@ SEXP ffi_actor_begin(SEXP x, SEXP folder) {
   return Rf_ScalarLogical(1);
 }
 
-/* It serves no more, for whatever reason. What it has sent may still have to be taken. */
-SEXP ffi_actor_end(void) {
+/* It serves no more, for whatever reason, and the actor is in this state. What it has sent may
+ * still have to be taken. */
+SEXP ffi_actor_end(SEXP state) {
   clu_open_actor *a = top ? top->of : NULL;
   if (!a) return R_NilValue;
   clu_actor_turn_end();
-  clu_actor_set(a->actor, CLU_ACTOR_ENDED, NULL);
+  clu_actor_set(a->actor, Rf_asInteger(state), NULL);
   if (!clu_actor_is_needed(a->actor)) clu_open_actor_close(a);
   return R_NilValue;
 }

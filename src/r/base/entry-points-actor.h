@@ -13,7 +13,7 @@
   PLAIN(ffi_actor_info, 1, (SEXP x))                                                             \
   /* r/actor/serve.c */                                                                          \
   PLAIN(ffi_actor_begin, 2, (SEXP x, SEXP folder))                                               \
-  PLAIN(ffi_actor_end, 0, (void))                                                                \
+  PLAIN(ffi_actor_end, 1, (SEXP state))                                                          \
   PLAIN(ffi_actor_next, 1, (SEXP waits))                                                         \
   PLAIN(ffi_actor_message, 0, (void))                                                            \
   PLAIN(ffi_actor_begin_call, 1, (SEXP method))                                                  \
