@@ -330,15 +330,10 @@ move_out <- function(record) {
   home <- record$home
   leave_home(record) # its task is cancelled
   record$home <- record$task <- record$rank <- NULL
-  e <- tryCatch({
+  begin_again(record, {
     record$cl <- actor_cluster(home)
     submit_actor(record)
-    NULL
-  }, error = identity)
-  if (is.null(e)) return(invisible())
-  end_for_good(record, e)
-  record$ended <- TRUE
-  record$error <- e
+  })
 }
 
 # `death`: of see_to_settled().
@@ -355,14 +350,21 @@ restart_or_end <- function(record, e, how) {
   again <- r$always && recent <= r$most
   state <- if (again) ACTOR_DOWN else ACTOR_ENDED
   .Call(ffi_actor_set, record$name, state, how)
-  if (again) {
-    e <- tryCatch({
-      submit_actor(record)
-      NULL
-    }, error = identity)
-    if (is.null(e)) return(invisible())
-    end_for_good(record, e)
-  }
+  if (again) begin_again(record, submit_actor(record)) else end_with(record, e)
+}
+
+# `code` begins it. Where that cannot be, the actor has ended for good.
+begin_again <- function(record, code) {
+  e <- tryCatch({
+    code
+    NULL
+  }, error = identity)
+  if (is.null(e)) return(invisible())
+  end_for_good(record, e)
+  end_with(record, e)
+}
+
+end_with <- function(record, e) {
   record$ended <- TRUE
   record$error <- e
   leave_home(record)
