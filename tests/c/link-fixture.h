@@ -372,4 +372,20 @@ TEST_UNUSED static void expect_sum(host_fixture *h, clu_node *nd, uint64_t n) {
   clu_blob_unref(b);
 }
 
+/* ---- a handshake by hand ---- */
+
+TEST_UNUSED static void read_all(int fd, unsigned char *p, size_t n) {
+  while (n > 0) {
+    ssize_t k = read(fd, p, n);
+    REQUIRE(k > 0);
+    p += k;
+    n -= (size_t)k;
+  }
+}
+
+TEST_UNUSED static void say_out(int fd, clu_hs *hs) {
+  REQUIRE(write(fd, hs->out, hs->out_left) == (ssize_t)hs->out_left);
+  clu_hs_written(hs, hs->out_left);
+}
+
 #endif

@@ -59,20 +59,6 @@ TEST(it_gives_up_when_its_time_is_up) {
 
 /* ---- a session that goes in the handshake ---- */
 
-static void read_all(int fd, unsigned char *p, size_t n) {
-  while (n > 0) {
-    ssize_t k = read(fd, p, n);
-    REQUIRE(k > 0);
-    p += k;
-    n -= (size_t)k;
-  }
-}
-
-static void say_out(int fd, clu_hs *hs) {
-  REQUIRE(write(fd, hs->out, hs->out_left) == (ssize_t)hs->out_left);
-  clu_hs_written(hs, hs->out_left);
-}
-
 /* Its connection is broken before the first turn of the proxy: that is a cut as any other. */
 TEST(a_connection_that_breaks_behind_its_handshake_is_followed_by_another) {
   static const unsigned char nonce[CLU_NONCE] = {7};

@@ -126,20 +126,6 @@ TEST(a_link_process_that_cannot_listen_ends) {
 
 /* ---- a host's handshake by hand ---- */
 
-static void read_all(int fd, unsigned char *p, size_t n) {
-  while (n > 0) {
-    ssize_t k = read(fd, p, n);
-    REQUIRE(k > 0);
-    p += k;
-    n -= (size_t)k;
-  }
-}
-
-static void say_out(int fd, clu_hs *hs) {
-  REQUIRE(write(fd, hs->out, hs->out_left) == (ssize_t)hs->out_left);
-  clu_hs_written(hs, hs->out_left);
-}
-
 static void take_in(int fd, clu_hs *hs) {
   unsigned char bytes[CLU_HS_RESPONSE];
   size_t n = clu_hs_want(hs);

@@ -52,37 +52,50 @@ static void make_script(script *x) {
   clu_link_fini(&l);
 }
 
+/* A proxy whose connection is such a script. */
+typedef struct scripted_proxy {
+  script x;
+  clu_proxy *r;
+  clu_loop loop;
+  clu_fd pair[2];
+  clu_err e;
+} scripted_proxy;
+
+static void begin(scripted_proxy *f, const clu_conn_kind *kind) {
+  clu_proxy_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
+  clu_conn *s = calloc(1, sizeof *s);
+  make_script(&f->x);
+  REQUIRE(s && clu_loop_init(&f->loop, &f->e) == CLU_OK && clu_os_pair(f->pair, &f->e) == CLU_OK);
+  REQUIRE(f->r = clu_proxy_new(&f->loop, &how));
+  s->kind = kind;
+  s->fd = f->pair[0];
+  s->own = &f->x;
+  REQUIRE(clu_proxy_connect(f->r, s) == CLU_OK);
+}
+
+static void finish(scripted_proxy *f) {
+  clu_proxy_free(f->r);
+  clu_loop_fini(&f->loop);
+  clu_os_close(f->pair[1]);
+}
+
 TEST(bytes_that_make_no_descriptor_readable_are_read_at_once) {
   static const clu_conn_kind kind = {ready, read_one, write_all, ready,
                                      ready, wants,    pending,   NULL};
-  clu_proxy_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
+  scripted_proxy f;
   clu_proxy_status now;
-  clu_conn *s = calloc(1, sizeof *s);
-  clu_loop loop;
-  clu_proxy *r;
-  clu_fd pair[2];
-  clu_err e;
-  script x;
   double from;
-  make_script(&x);
-  REQUIRE(s && clu_loop_init(&loop, &e) == CLU_OK && clu_os_pair(pair, &e) == CLU_OK);
-  REQUIRE(r = clu_proxy_new(&loop, &how));
-  s->kind = &kind;
-  s->fd = pair[0];
-  s->own = &x;
-  REQUIRE(clu_proxy_connect(r, s) == CLU_OK);
+  begin(&f, &kind);
   from = test_ms();
   do {
-    CHECK_INT_EQ(clu_proxy_turn(r), CLU_OK);
-    CHECK_INT_EQ(clu_loop_pump(&loop, 500000000, &e), CLU_OK);
-  } while (x.at < x.n && test_ms() < from + 5000);
-  CHECK_INT_EQ(x.at, x.n);
+    CHECK_INT_EQ(clu_proxy_turn(f.r), CLU_OK);
+    CHECK_INT_EQ(clu_loop_pump(&f.loop, 500000000, &f.e), CLU_OK);
+  } while (f.x.at < f.x.n && test_ms() < from + 5000);
+  CHECK_INT_EQ(f.x.at, f.x.n);
   CHECK(test_ms() < from + 2000);
-  clu_proxy_status_of(r, &now);
+  clu_proxy_status_of(f.r, &now);
   CHECK(now.connected);
-  clu_proxy_free(r);
-  clu_loop_fini(&loop);
-  clu_os_close(pair[1]);
+  finish(&f);
 }
 
 static int is_stuck; /* what was written waits in the connection's memory */
@@ -101,38 +114,24 @@ static unsigned wants_more(const clu_conn *s, unsigned what) {
 TEST(a_last_word_that_waits_in_the_memory_of_its_connection_has_not_left) {
   static const clu_conn_kind kind = {ready, read_one,   write_all, flush,
                                      ready, wants_more, pending,   NULL};
-  clu_proxy_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
+  scripted_proxy f;
   clu_proxy_status now;
-  clu_conn *s = calloc(1, sizeof *s);
-  clu_loop loop;
-  clu_proxy *r;
-  clu_fd pair[2];
-  clu_err e;
-  script x;
-  make_script(&x);
   is_stuck = 0;
-  REQUIRE(s && clu_loop_init(&loop, &e) == CLU_OK && clu_os_pair(pair, &e) == CLU_OK);
-  REQUIRE(r = clu_proxy_new(&loop, &how));
-  s->kind = &kind;
-  s->fd = pair[0];
-  s->own = &x;
-  REQUIRE(clu_proxy_connect(r, s) == CLU_OK);
-  CHECK_SOON((clu_proxy_turn(r), clu_loop_pump(&loop, 0, &e), clu_proxy_status_of(r, &now),
+  begin(&f, &kind);
+  CHECK_SOON((clu_proxy_turn(f.r), clu_loop_pump(&f.loop, 0, &f.e), clu_proxy_status_of(f.r, &now),
               now.state == CLU_PROXY_UP),
              5000);
   is_stuck = 1;
-  clu_proxy_say_bye(r, "it ends");
+  clu_proxy_say_bye(f.r, "it ends");
   for (int k = 0; k < 5; k++) {
-    CHECK_INT_EQ(clu_proxy_turn(r), CLU_OK);
-    CHECK_INT_EQ(clu_loop_pump(&loop, 0, &e), CLU_OK);
-    clu_proxy_status_of(r, &now);
-    CHECK(!now.has_said_bye && clu_proxy_is_behind(r));
+    CHECK_INT_EQ(clu_proxy_turn(f.r), CLU_OK);
+    CHECK_INT_EQ(clu_loop_pump(&f.loop, 0, &f.e), CLU_OK);
+    clu_proxy_status_of(f.r, &now);
+    CHECK(!now.has_said_bye && clu_proxy_is_behind(f.r));
   }
   is_stuck = 0;
-  CHECK_INT_EQ(clu_proxy_turn(r), CLU_OK);
-  clu_proxy_status_of(r, &now);
-  CHECK(now.has_said_bye && !clu_proxy_is_behind(r));
-  clu_proxy_free(r);
-  clu_loop_fini(&loop);
-  clu_os_close(pair[1]);
+  CHECK_INT_EQ(clu_proxy_turn(f.r), CLU_OK);
+  clu_proxy_status_of(f.r, &now);
+  CHECK(now.has_said_bye && !clu_proxy_is_behind(f.r));
+  finish(&f);
 }

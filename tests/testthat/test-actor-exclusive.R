@@ -2,26 +2,6 @@
 
 two <- make_cluster(2)
 
-failure <- function(expr) tryCatch(expr, error = identity)
-known <- function(a) .Call(clutch:::ffi_actor_info, a)
-is_at_work <- function(a) nzchar(known(a)$method)
-until <- function(expr) eval(substitute(expect_true(eventually(expr))), parent.frame())
-
-counting <- function(start = 0) {
-  n <- start
-  list(
-    add = function(k) n <<- n + k,
-    get = function() n,
-    pid = function() Sys.getpid(),
-    sleep = function(s) {
-      Sys.sleep(s)
-      "slept"
-    },
-    fail = function() stop("as asked"),
-    ask = function(other, ...) actor_call(other, ...),
-    die = function() tools::pskill(Sys.getpid(), tools::SIGKILL)
-  )
-}
 shared <- function(cl, ...) cluster_actor(cl, counting, ..., exclusive = FALSE)
 pids_of <- function(cl) cluster_status(cl)$pid
 # Files that a node has open. What it has read of values is let go when R collects garbage.

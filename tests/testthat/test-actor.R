@@ -2,26 +2,6 @@
 
 two <- make_cluster(2)
 
-failure <- function(expr) tryCatch(expr, error = identity)
-
-counting <- function(start = 0) {
-  n <- start
-  list(
-    add = function(k) n <<- n + k,
-    get = function() n,
-    pid = function() Sys.getpid(),
-    sleep = function(s) {
-      Sys.sleep(s)
-      "slept"
-    },
-    fail = function() stop("as asked"),
-    die = function() tools::pskill(Sys.getpid(), tools::SIGKILL)
-  )
-}
-
-until <- function(expr) eval(substitute(expect_true(eventually(expr))), parent.frame())
-known <- function(a) .Call(clutch:::ffi_actor_info, a)
-is_at_work <- function(a) nzchar(known(a)$method)
 ends <- function(pid) until(!alive(pid))
 
 # ---- calls ----
