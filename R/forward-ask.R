@@ -43,6 +43,10 @@ no_forwarder <- function(e) {
 ask_forwarded <- function(what, args, within = Inf) {
   link <- the$forward
   the$forward <- NULL
+  if (!is.null(link) && link$pid == Sys.getpid() && link_has_ended(link)) {
+    close(link$socket)
+    link <- NULL
+  }
   if (is.null(link) || link$pid != Sys.getpid()) {
     link <- list(socket = connect_forwarder(), pid = Sys.getpid())
     .Call(ffi_forward_linked, TRUE)
@@ -53,6 +57,10 @@ ask_forwarded <- function(what, args, within = Inf) {
   ok <- TRUE
   value_of_answer(answer)
 }
+
+# Nothing comes by a connection on which nothing was asked, but its end: a forwarder may have ended
+# since, and another be there.
+link_has_ended <- function(link) any(socket_select(list(link$socket), timeout = 0))
 
 # Called by an idle node: src/r/node/node-loop.c. Its delegate stays where it has rows of a table,
 # or what an actor is still to take.

@@ -408,6 +408,18 @@ test_that("a forwarder that cannot be started again fails no map, and comes late
   nothing_is_left(cl)
 })
 
+test_that("a connection that has ended while a node was idle is not used again", {
+  cl <- two_hosts()
+  n <- cluster_counter(cl)
+  count <- function() cluster_map_dbl(cl, 1:4, function(i) counter_add(n), .chunk = 1)
+  expect_identical(sort(count()), 1:4 + 0)
+  own <- clutch:::handle_of_delegates(clutch:::tasks_of(cl)$forward)
+  tools::pskill(.Call(clutch:::ffi_node_info, own)$pid, tools::SIGKILL)
+  expect_true(eventually(!clutch:::node_works(own)))
+  expect_identical(sort(count()), 5:8 + 0)
+  nothing_is_left(cl)
+})
+
 test_that("what is gone, or was not made for other hosts, is an error that says so", {
   cl <- two_hosts()
   near <- cluster_counter()
