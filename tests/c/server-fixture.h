@@ -402,16 +402,22 @@ TEST_UNUSED static void down(fixture *r) {
   clu_os_remove_tree(r->tmp);
 }
 
-/* Ended; the orphans of a dead server are reaped only after the test. */
-TEST_UNUSED static int gone(clu_pid pid) {
+/* The letter that the system has for what a process does; 0: there is no such process. */
+TEST_UNUSED static char state_of(clu_pid pid) {
   char path[64], text[512], *end;
   FILE *f;
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-  if (!(f = fopen(path, "re"))) return 1;
+  if (!(f = fopen(path, "re"))) return 0;
   text[fread(text, 1, sizeof text - 1, f)] = 0;
   fclose(f);
   end = strrchr(text, ')');
-  return !end || end[2] == 'Z' || end[2] == 'X';
+  return end ? end[2] : 0;
+}
+
+/* Ended; the orphans of a dead server are reaped only after the test. */
+TEST_UNUSED static int gone(clu_pid pid) {
+  char state = state_of(pid);
+  return !state || state == 'Z' || state == 'X';
 }
 
 TEST_UNUSED static int all_gone(fixture *r) {

@@ -350,3 +350,21 @@ TEST(where_a_copy_of_it_listens_is_known_until_it_is_freed) {
   clu_node_free(nd);
   clu_session_free(s);
 }
+
+/* The server was killed when it had just had the node stopped: nobody else wakes that. */
+TEST(a_node_that_stands_still_goes_on_when_its_server_has_ended) {
+  fixture r;
+  clu_pid server;
+  up(&r, 2);
+  server = r.s->pid;
+  clu_node_hold(r.nd[0], 1);
+  CHECK_SOON(state_of(r.nd[0]->pid) == 'T', 15000);
+  kill((pid_t)server, SIGSTOP);
+  CHECK_SOON(state_of(server) == 'T', 15000);
+  shutdown((int)r.s->chan.fd, SHUT_RDWR);
+  PUMP(&r, r.s->state == CLU_SERVER_ENDED);
+  CHECK_SOON(state_of(r.nd[0]->pid) != 'T', 15000);
+  kill((pid_t)server, SIGCONT);
+  CHECK_SOON(all_gone(&r), 15000);
+  down(&r);
+}

@@ -147,12 +147,18 @@ int clu_server_send_blob(clu_server *s, uint8_t kind, uint64_t seq, clu_blob *bo
   return rc;
 }
 
+/* A node that stands still cannot end with its server, should that have ended before it stopped. */
+static void let_go_on(const clu_node *nd) {
+  if (nd->held && nd->pid > 0) clu_os_kill(nd->pid, CLU_SIG_CONT, 1);
+}
+
 static void server_ended(clu_server *s) {
   if (s->state == CLU_SERVER_ENDED) return;
   s->state = CLU_SERVER_ENDED;
   clu_chan_watch_close(&s->session->loop, &s->chan, &s->watch);
   for (clu_fork_node *f = s->nodes; f; f = f->next) {
     if (!clu_node_is_open(&f->node)) continue;
+    if (!s->remote) let_go_on(&f->node);
     clu_node_receive(&f->node, -1); /* what it still had to say */
     clu_node_close(&f->node);
   }
