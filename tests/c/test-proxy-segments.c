@@ -3,6 +3,7 @@
 #include "proxy-fixture.h"
 
 #include "core/base/segment.h"
+#include "core/link/parts.h"
 #include "core/wire/task-message.h"
 
 enum { NODE = 5, MB = 1 << 20, SIZE = 600 << 10 };
@@ -193,6 +194,24 @@ TEST(what_only_a_node_that_has_ended_waited_for_is_not_sent_to_its_end) {
   CHECK(o.seen[CLU_L_PIECE] < 20 * MB / (int)sizeof bytes);
   CHECK_INT_EQ(o.seen[CLU_L_FORGET], 1);
   CHECK_INT_EQ(o.seen[CLU_L_BRING], 0);
+  node_down(&o, node);
+}
+
+/* Segments are forgotten 10 s after their last use, but not while they are on their way. */
+TEST(a_segment_that_is_long_on_its_way_keeps_no_proxy_busy) {
+  one o;
+  clu_fd node;
+  node_up(&o, &node);
+  send_new(node, 20 * MB); /* more than the link's window */
+  CHECK_INT_EQ(turns(&o, 20), CLU_OK);
+  REQUIRE(o.r->sent && o.r->sent->at < o.r->sent->size);
+  o.r->sent->used = 1;
+  CHECK_INT_EQ(turns(&o, 3), CLU_OK);
+  CHECK_INT_EQ(clu_proxy_turn(o.r), CLU_OK);
+  CHECK(o.r->tick.due > clu_os_now());
+  REQUIRE(o.r->sent);
+  settle(&o);
+  CHECK_INT_EQ(o.seen[CLU_L_BRING], 1);
   node_down(&o, node);
 }
 

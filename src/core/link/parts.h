@@ -189,6 +189,7 @@ struct clu_proxy {
   clu_link_stream *streams; /* the control channel first */
   clu_sent_segment *sent;
   clu_got_segment *got;
+  uint64_t swept;   /* when segments were forgotten that had not been used for long */
   uint64_t numbers; /* of segments and output streams that this side has opened */
   int fatal;        /* a code: nothing can be resumed */
   int is_dirty;     /* a turn has something to do */

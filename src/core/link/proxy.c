@@ -22,9 +22,9 @@ void clu_proxy_raise_fds(void) {
 
 static void arm(clu_proxy *r) {
   uint64_t due = clu_link_due(&r->link);
-  if (r->sent && r->how.near) {
-    uint64_t then = r->sent->used + KEEP_SEGMENTS;
-    if (then < due) due = then;
+  if (r->sent && r->how.near) { /* those on their way were left by the last sweep */
+    uint64_t used = r->sent->used > r->swept ? r->sent->used : r->swept;
+    if (used + KEEP_SEGMENTS < due) due = used + KEEP_SEGMENTS;
   }
   if (r->is_dirty) due = 0;
   if (due == UINT64_MAX)
@@ -48,7 +48,10 @@ static void on_tick(void *self) {
   clu_proxy *r = self;
   uint64_t now = clu_os_now();
   if (clu_link_tick(&r->link, now) != CLU_OK) drop_connection(r, "the other side is silent");
-  if (r->how.near && now > KEEP_SEGMENTS) clu_proxy_forget_segments(r, now - KEEP_SEGMENTS);
+  if (r->how.near && now > KEEP_SEGMENTS) {
+    clu_proxy_forget_segments(r, now - KEEP_SEGMENTS);
+    r->swept = now;
+  }
   clu_proxy_touch(r);
 }
 
