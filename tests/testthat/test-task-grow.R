@@ -55,6 +55,15 @@ test_that("it starts with the least, grows while tasks wait, and shrinks to the 
   expect_error(cluster_map(cl, 1:3, identity), class = "clutch_stopped")
 })
 
+test_that("with `idle = Inf` those that have come stay", {
+  cl <- make_cluster(c(1, 3), idle = Inf)
+  on.exit(stop_cluster(cl))
+  expect_length(unique(pids_of(cl, 9)), 3L)
+  pids <- cluster_status(cl)$pid
+  expect_false(eventually(nodes_now(cl) < 3L, 1))
+  expect_identical(cluster_status(cl)$pid, pids)
+})
+
 test_that("it grows while the session computes", {
   cl <- make_cluster(c(1, 4))
   on.exit(stop_cluster(cl))

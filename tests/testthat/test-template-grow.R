@@ -109,6 +109,16 @@ test_that("it starts with the least, grows while tasks wait, and shrinks to the 
   expect_setequal(lines_in(queue, "cancelled"), lines_in(queue, "submitted"))
 })
 
+test_that("with `idle = Inf` hosts that have come stay", {
+  queue <- new_queue()
+  cl <- make_cluster(grows(queue, nodes = c(1, 2), idle = Inf))
+  expect_length(unique(cluster_map_int(cl, rep(1, 20), pid_there, .chunk = 1)), 2L)
+  expect_false(eventually(up(cl) < 2L, 3))
+  expect_length(lines_in(queue, "cancelled"), 0L)
+  stop_cluster(cl)
+  expect_queue_empty(queue)
+})
+
 test_that("a host that is ended from outside is no failure, and another one comes", {
   queue <- new_queue()
   cl <- make_cluster(grows(queue, nodes = c(1, 2)))
