@@ -21,7 +21,7 @@ typedef struct {
   clu_splice *splice; /* of an object whose large vectors are shared; else NULL */
   clu_splice *outer;  /* of whom this one interrupts */
   const clu_segments *before;
-  SEXP apart; /* preserved: a cell with what is not written, or NULL, see ffi_share() */
+  SEXP apart; /* protected: what is not written, or NULL, see ffi_share() */
 } stream;
 
 /* A large object must not keep the user waiting: this is called every few megabytes, and may jump
@@ -113,30 +113,63 @@ static int is_table_mark(SEXP x) {
   return TYPEOF(x) == EXTPTRSXP && R_ExternalPtrAddr(x) == R_NilValue;
 }
 
-/* Environments and pointers that are not copied: `cell` has a list of them, and their number is
- * written. */
-static SEXP put_apart(SEXP x, SEXP cell) {
+/* Environments and pointers that are not copied: `apart` has them, and their number is written. It
+ * is a list: these objects, with room for more; by their addresses the number behind that of each;
+ * how many there are. */
+enum { OBJECTS, NUMBERS, COUNT, N_APART };
+
+/* Where the number behind that of `x` is, or would be. */
+static int *place_of(SEXP x, SEXP apart) {
+  SEXP objects = VECTOR_ELT(apart, OBJECTS), numbers = VECTOR_ELT(apart, NUMBERS);
+  size_t last = (size_t)XLENGTH(numbers) - 1;
+  size_t at = (size_t)(((uintptr_t)x >> 4) * 0x9E3779B97F4A7C15u >> 16) & last;
+  while (INTEGER(numbers)[at] && VECTOR_ELT(objects, INTEGER(numbers)[at] - 1) != x)
+    at = (at + 1) & last;
+  return &INTEGER(numbers)[at];
+}
+
+/* Room for twice as many. */
+static void make_room(SEXP apart) {
+  SEXP before = VECTOR_ELT(apart, OBJECTS), objects, numbers;
+  R_xlen_t n = Rf_xlength(before), room = n ? 2 * n : 64;
+  objects = PROTECT(Rf_allocVector(VECSXP, room));
+  numbers = Rf_allocVector(INTSXP, 2 * room);
+  memset(INTEGER(numbers), 0, sizeof(int) * (size_t)(2 * room));
+  SET_VECTOR_ELT(apart, OBJECTS, objects);
+  SET_VECTOR_ELT(apart, NUMBERS, numbers);
+  for (R_xlen_t i = 0; i < n; i++) {
+    SET_VECTOR_ELT(objects, i, VECTOR_ELT(before, i));
+    *place_of(VECTOR_ELT(before, i), apart) = (int)i + 1;
+  }
+  UNPROTECT(1);
+}
+
+static SEXP new_apart(void) {
+  SEXP apart = PROTECT(Rf_allocVector(VECSXP, N_APART));
+  SET_VECTOR_ELT(apart, COUNT, Rf_ScalarInteger(0));
+  make_room(apart);
+  UNPROTECT(1);
+  return apart;
+}
+
+static SEXP put_apart(SEXP x, SEXP apart) {
   char number[32];
-  int n = 0;
-  SEXP at = CAR(cell);
+  int *n = INTEGER(VECTOR_ELT(apart, COUNT)), *place;
   if (is_table_mark(x)) return R_NilValue;
-  while (at != R_NilValue && CAR(at) != x) {
-    n++;
-    at = CDR(at);
+  place = place_of(x, apart);
+  if (!*place) {
+    if (*n == XLENGTH(VECTOR_ELT(apart, OBJECTS))) make_room(apart);
+    place = place_of(x, apart);
+    SET_VECTOR_ELT(VECTOR_ELT(apart, OBJECTS), *n, x);
+    *place = ++*n;
   }
-  if (at == R_NilValue) {
-    at = PROTECT(Rf_cons(x, R_NilValue));
-    SETCAR(cell, n ? Rf_listAppend(CAR(cell), at) : at);
-    UNPROTECT(1);
-  }
-  snprintf(number, sizeof number, "%d", n);
+  snprintf(number, sizeof number, "%d", *place - 1);
   return Rf_mkString(number);
 }
 
-static SEXP take_apart(SEXP number, SEXP cell) {
-  SEXP at = CAR(cell);
-  for (int n = atoi(CHAR(STRING_ELT(number, 0))); n > 0 && at != R_NilValue; n--) at = CDR(at);
-  return CAR(at);
+static SEXP take_apart(SEXP number, SEXP apart) {
+  int n = atoi(CHAR(STRING_ELT(number, 0)));
+  return VECTOR_ELT(VECTOR_ELT(apart, OBJECTS), n);
 }
 
 /* Set when a pointer that leads somewhere is written: it is nil where it arrives. */
@@ -362,15 +395,15 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
  * lie in the same place, so what is shared already is copied, too. */
 SEXP ffi_share(SEXP x) {
   size_t from = share_from(NULL, 1);
-  SEXP cell, out;
+  SEXP apart, out;
   clu_blob *b;
   stream st = {.x = R_NilValue};
   if (from != SIZE_MAX && from > CLU_SHARE_ASKED) from = CLU_SHARE_ASKED;
   if (!clu_may_have_large(x, from) || clu_shared_can_be_sent(x)) return x;
-  cell = PROTECT(Rf_cons(R_NilValue, R_NilValue));
-  b = serialize_sharing(NULL, x, from, cell);
+  apart = PROTECT(new_apart());
+  b = serialize_sharing(NULL, x, from, apart);
   st.b = b;
-  st.apart = cell;
+  st.apart = apart;
   for (int i = 0; b->segments && i < b->segments->n; i++)
     if (clu_segment_map(b->segments->of[i]) != CLU_OK || !clu_shared_can_hold(b->segments->of[i])) {
       clu_blob_unref(b);
