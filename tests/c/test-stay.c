@@ -2,6 +2,9 @@
  * stub of the fixture, which stays for a second. */
 #include "server-fixture.h"
 
+#include <sys/resource.h>
+#include <time.h>
+
 #include "core/node/take.h"
 #include "core/wire/meet.h"
 
@@ -260,6 +263,38 @@ TEST(a_child_that_ends_in_the_handshake_does_not_end_that) {
   CHECK_INT_EQ(clu_hs_meet(&h, fd, CLU_NO_FD), CLU_OK);
   clu_os_close(fd); /* this session has ended */
   CHECK_SOON(is_offered(), 5000);
+  take_it(&r);
+  clu_server_send(r.s, CLU_K_QUIT, 0, NULL, 0, CLU_NO_FD);
+  expect_end(&r);
+}
+
+static double cpu_ms(pid_t pid) {
+  clockid_t clock;
+  struct timespec t;
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0) return -1;
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/* A connection that cannot be accepted keeps the listener readable. */
+TEST(without_a_descriptor_it_waits_and_goes_on) {
+  fixture r;
+  struct rlimit few, before;
+  double cpu;
+  clu_fd fd;
+  up_to_stay(&r, 0);
+  leave(&r);
+  REQUIRE(prlimit((pid_t)server, RLIMIT_NOFILE, NULL, &before) == 0);
+  few = before;
+  few.rlim_cur = 3;
+  REQUIRE(prlimit((pid_t)server, RLIMIT_NOFILE, &few, NULL) == 0);
+  fd = connect_to_it();
+  clu_os_pause(100000000);
+  cpu = cpu_ms((pid_t)server);
+  CHECK(cpu >= 0);
+  clu_os_pause(300000000);
+  CHECK(cpu_ms((pid_t)server) - cpu < 100);
+  REQUIRE(prlimit((pid_t)server, RLIMIT_NOFILE, &before, NULL) == 0);
+  clu_os_close(fd);
   take_it(&r);
   clu_server_send(r.s, CLU_K_QUIT, 0, NULL, 0, CLU_NO_FD);
   expect_end(&r);

@@ -10,6 +10,7 @@
 /* A session says what it has to in some microseconds; one that is stopped is not waited for. */
 static const int64_t PATIENCE = 1000000000;
 static const int64_t SLICE = 3600000000000;
+static const int64_t PAUSE = 50000000; /* of the listener, when there is no descriptor */
 
 enum { PATH = sizeof((clu_stay *)0)->path + sizeof CLU_STAY_SECRET + 4 };
 
@@ -106,13 +107,18 @@ int clu_stay_await(clu_stay *s, clu_fd signals, uint64_t until, clu_fd *fd, clu_
     *fd = CLU_NO_FD;
     if (clu_os_poll(set, 2, left, &n, NULL) != CLU_OK) return CLU_SYS;
     if (n > 0 && set[1].ready && take_signals()) return CLU_CANCELLED;
-    if (n > 0 && set[0].ready && clu_os_accept(s->listener, fd, NULL, NULL) == CLU_OK) {
-      int rc = clu_os_path_peer(*fd, session) == CLU_PEER_OWN ? meet(s, *fd, signals) : CLU_PROTO;
-      if (rc == CLU_OK) return CLU_OK;
-      clu_os_close(*fd);
-      if (rc == CLU_CANCELLED) return rc;
-    } else if (left == 0) {
-      return CLU_TIMEOUT;
+    if (n > 0 && set[0].ready) {
+      int rc = clu_os_accept(s->listener, fd, NULL, NULL);
+      if (rc == CLU_OK) {
+        rc = clu_os_path_peer(*fd, session) == CLU_PEER_OWN ? meet(s, *fd, signals) : CLU_PROTO;
+        if (rc == CLU_OK) return CLU_OK;
+        clu_os_close(*fd);
+        if (rc == CLU_CANCELLED) return rc;
+        continue;
+      }
+      /* it stays readable: asked again at once it would spin */
+      if (rc != CLU_AGAIN) clu_os_poll(&set[1], 1, left < PAUSE ? left : PAUSE, &n, NULL);
     }
+    if (left == 0) return CLU_TIMEOUT;
   }
 }
