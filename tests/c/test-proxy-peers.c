@@ -1,6 +1,8 @@
 /* A proxy whose other side does not keep to the rules: the link ends, and the reason is named. */
 #include "proxy-fixture.h"
 
+#include "core/link/parts.h"
+
 static const unsigned char bytes[CLU_LINK_MOST];
 
 static int state_of(const one *o) {
@@ -125,6 +127,33 @@ TEST(a_frame_that_is_longer_than_what_is_left_of_its_message_ends_the_channel) {
   frame(&o, CLU_K_SETTINGS, 1, 91, 100);
   CHECK_INT_EQ(turns(&o, 5), CLU_OK);
   CHECK_INT_EQ(state_of(&o), CLU_PROXY_ENDED);
+  one_down(&o);
+}
+
+/* Both are read at once: the descriptor is there when the text is looked at. */
+TEST(a_file_there_does_not_take_the_descriptor_of_the_next_message) {
+  unsigned char m[2 * CLU_HEADER + 14] = {0};
+  clu_iov text = {m, CLU_HEADER + 9}, spawn = {m + CLU_HEADER + 9, CLU_HEADER + 5};
+  clu_header h = {.kind = CLU_K_OUTPUT, .len = 9, .total = 9};
+  clu_link_stream *s;
+  clu_fd pair[2];
+  size_t put;
+  one o;
+  one_up_and_resumed(&o);
+  clu_header_put(m, &h);
+  memcpy(m + CLU_HEADER, "/dev/null", 9);
+  h = (clu_header){.kind = CLU_K_SPAWN, .seq = 5, .len = 5, .total = 5};
+  clu_header_put(m + CLU_HEADER + 9, &h);
+  REQUIRE(clu_os_pair(pair, NULL) == CLU_OK);
+  REQUIRE(clu_os_writev(o.control, &text, 1, NULL, 0, &put) == CLU_OK && put == text.len);
+  REQUIRE(clu_os_writev(o.control, &spawn, 1, pair, 1, &put) == CLU_OK && put == spawn.len);
+  CHECK_INT_EQ(turns(&o, 3), CLU_OK);
+  hear(&o);
+  CHECK_INT_EQ(o.seen[CLU_L_OPEN], 1);
+  s = clu_link_stream_find(o.r, 5);
+  CHECK(s && s->kind == CLU_STREAM_DATA);
+  clu_os_close(pair[0]);
+  clu_os_close(pair[1]);
   one_down(&o);
 }
 

@@ -110,6 +110,7 @@ static int open_stream(clu_link_stream *s, const clu_header *h) {
   unsigned char body[13];
   clu_fd fd;
   if (h->kind == CLU_K_SPAWN && h->len < SPAWN_BYTES) return CLU_PROTO;
+  if (kind == CLU_STREAM_OUTPUT && h->total > 0) return CLU_OK; /* it is a file there */
   if (s->nfds == 0) return CLU_OK; /* none was free here: the fork server says that it misses it */
   if ((fd = take_fd(s)) == CLU_NO_FD) return CLU_OK; /* it was lost, see read_local() */
   if (clu_link_stream_find(r, id)) {
