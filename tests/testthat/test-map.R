@@ -469,3 +469,17 @@ test_that("a node that dies in the middle of a plain map is replaced, and the er
     expect_identical(cluster_map(cl, 1:3, identity), as.list(1:3))
   }
 })
+
+test_that("an interrupt while elements are sent for the first time ends what has begun", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  expect_identical(cluster_map(cl, 1:2, identity), list(1L, 2L))
+  wait <- function(x) Sys.sleep(60)
+  environment(wait) <- globalenv()
+  many <- lapply(1:2e6, function(i) c("a", "b")) # its bytes take longer than the time limit
+  setTimeLimit(elapsed = 0.2, transient = TRUE)
+  expect_error(cluster_map(cl, list(1, many), wait), "time limit")
+  setTimeLimit()
+  expect_identical(.Call(clutch:::ffi_tasks_jobs, cl[[1L]]$info$tasks$ptr), 0)
+  expect_identical(cluster_map(cl, 1:2, identity), list(1L, 2L))
+})

@@ -182,17 +182,23 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
   return job;
 }
 
-/* From now on it is worked at. */
+/* From now on it is worked at. A jump out of this, by an interrupt while an element becomes bytes,
+ * ends it: nobody else has it. */
 static void begin(SEXP job, SEXP t) {
   clu_engine *all = clu_tasks_get(clu_variable(Rf_install("ptr"), t));
   clu_task_job *j = clu_job_get(job);
-  int seed[6];
+  int seed[6], rc;
   uint32_t stream[6];
   clu_stream_of_session(seed); /* the last that may fail: a number is drawn */
   for (int i = 0; i < 6; i++) stream[i] = (uint32_t)seed[i];
   clu_task_job_seed(j, stream);
   clu_job_begin(all, j);
-  clu_tasks_check(clu_engine_pass(all));
+  rc = clu_engine_pass(all);
+  if (rc != CLU_OK) {
+    clu_task_job_cancel(j);
+    clu_task_job_close(j);
+  }
+  clu_tasks_check(rc);
 }
 
 /* A task for this function, or list(function, globals), as from ffi_code_alone(), with all options
