@@ -239,3 +239,16 @@ test_that("a node that is stopped runs .Last() as base R's does, and a stop come
     expect_true(eventually(!alive(pid)))
   }
 })
+
+test_that("an interrupt while an argument becomes bytes ends what other nodes were sent", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  wait <- function(x) Sys.sleep(60)
+  environment(wait) <- globalenv()
+  many <- lapply(1:2e6, function(i) c("a", "b")) # its bytes take longer than the time limit
+  setTimeLimit(elapsed = 0.2, transient = TRUE)
+  expect_error(parallel::clusterApply(cl, list(1, many), wait), "time limit")
+  setTimeLimit()
+  expect_true(eventually(identical(cluster_status(cl)$state, c("idle", "idle")), 20))
+  expect_identical(cluster_status(cl)$state, c("idle", "idle"))
+})

@@ -174,6 +174,44 @@ static void clear_tags(SEXP handle, clu_node *nd) {
       SET_VECTOR_ELT(list, i, R_NilValue);
 }
 
+typedef struct {
+  SEXP fun, args;
+  int receivers, shares;
+  uint64_t scope;
+  const void *turn;
+  clu_blob *bytes;
+} making;
+
+static SEXP make_bytes(void *data) {
+  making *m = data;
+  m->bytes = clu_call_bytes(m->fun, m->args, m->receivers, m->shares);
+  return R_NilValue;
+}
+
+static void abandon_making(void *data, Rboolean jump) {
+  making *m = data;
+  if (!jump) return;
+  clu_turn_resume(m->turn);
+  abandon(m->scope);
+  clu_turn_pause();
+}
+
+/* Fills in `bytes`. A jump out of that, by an interrupt say, is the end of the whole call: what
+ * other nodes were sent of it is withdrawn. */
+static void make(making *m) {
+  static SEXP token;
+  if (!m->scope) {
+    make_bytes(m);
+    return;
+  }
+  if (!token) {
+    token = R_MakeUnwindCont();
+    R_PreserveObject(token);
+  }
+  m->turn = clu_turn.held && !clu_turn.nested ? clu_turn.frame : NULL;
+  R_UnwindProtect(make_bytes, m, abandon_making, m, token);
+}
+
 enum { DEAD, STUCK, NO_SCOPE, N_FAILURES };
 
 /* Until when a node has to have dropped what was cancelled. The grace counts from the cancel, so
@@ -209,8 +247,7 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   clu_node *nd = clu_get_node(handle);
   clu_err e = {0, 0, ""};
   uint64_t scope = scope_of(frame);
-  SEXP fun = clu_element(data, "fun"), args = clu_element(data, "args");
-  clu_blob *b;
+  making m = {.fun = clu_element(data, "fun"), .args = clu_element(data, "args")};
   one_wait w;
   int tag, rc;
   if (!scope) scope = scope_of(outer);
@@ -222,11 +259,13 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
     return failed_because(STUCK);
   if (!clu_node_is_open(nd)) return failed_because(DEAD);
   clear_tags(handle, nd);
-  b = clu_call_bytes(fun, args, scope && scope == same_to_all.scope ? same_to_all.nodes : 1,
-                     clu_node_takes_segments(nd));
+  m.scope = scope;
+  m.receivers = scope && scope == same_to_all.scope ? same_to_all.nodes : 1;
+  m.shares = clu_node_takes_segments(nd);
+  make(&m);
   tag = keep_tag(handle, clu_element(data, "tag"));
-  rc = clu_node_call(nd, b, scope, tag, &e);
-  clu_blob_unref(b);
+  rc = clu_node_call(nd, m.bytes, scope, tag, &e);
+  clu_blob_unref(m.bytes);
   if (rc == CLU_DEAD) return failed_because(DEAD);
   if (rc != CLU_OK) {
     if (scope) cancel_scope(scope);
