@@ -252,3 +252,26 @@ test_that("an interrupt while an argument becomes bytes ends what other nodes we
   expect_true(eventually(identical(cluster_status(cl)$state, c("idle", "idle")), 20))
   expect_identical(cluster_status(cl)$state, c("idle", "idle"))
 })
+
+test_that("an answer out of whose reading R jumps ends what other nodes were asked", {
+  cl <- make_cluster(2)
+  # R tells then of a namespace that is not there, and a warning is an error
+  Sys.setenv("_R_NO_REPORT_MISSING_NAMESPACES_" = "false")
+  old <- options(warn = 2)
+  on.exit({
+    options(old)
+    Sys.unsetenv("_R_NO_REPORT_MISSING_NAMESPACES_")
+    stop_cluster(cl)
+  })
+  value <- function(i) {
+    if (i == 2) Sys.sleep(60)
+    ns <- new.env()
+    ns$.__NAMESPACE__. <- list2env(list(spec = c(name = "clutchnone", version = "1")))
+    ns
+  }
+  environment(value) <- globalenv()
+  for (f in c("clusterApply", "clusterApplyLB")) {
+    expect_error(getExportedValue("parallel", f)(cl, 1:2, value), "clutchnone")
+    expect_true(eventually(identical(cluster_status(cl)$state, c("idle", "idle")), 20), info = f)
+  }
+})

@@ -175,41 +175,44 @@ static void clear_tags(SEXP handle, clu_node *nd) {
 }
 
 typedef struct {
-  SEXP fun, args;
-  int receivers, shares;
   uint64_t scope;
   const void *turn;
-  clu_blob *bytes;
-} making;
+} call_at_work;
 
-static SEXP make_bytes(void *data) {
-  making *m = data;
-  m->bytes = clu_call_bytes(m->fun, m->args, m->receivers, m->shares);
-  return R_NilValue;
-}
-
-static void abandon_making(void *data, Rboolean jump) {
-  making *m = data;
+static void abandon_at_jump(void *data, Rboolean jump) {
+  call_at_work *c = data;
   if (!jump) return;
-  clu_turn_resume(m->turn);
-  abandon(m->scope);
+  clu_turn_resume(c->turn);
+  abandon(c->scope);
   clu_turn_pause();
 }
 
-/* Fills in `bytes`. A jump out of that, by an interrupt say, is the end of the whole call: what
+/* Returns fn(data). A jump out of that, by an interrupt say, is the end of the whole call: what
  * other nodes were sent of it is withdrawn. */
-static void make(making *m) {
+static SEXP within_call(uint64_t scope, SEXP (*fn)(void *), void *data) {
   static SEXP token;
-  if (!m->scope) {
-    make_bytes(m);
-    return;
-  }
+  call_at_work c = {scope, clu_turn.held && !clu_turn.nested ? clu_turn.frame : NULL};
+  SEXP out;
+  if (!scope) return fn(data);
   if (!token) {
     token = R_MakeUnwindCont();
     R_PreserveObject(token);
   }
-  m->turn = clu_turn.held && !clu_turn.nested ? clu_turn.frame : NULL;
-  R_UnwindProtect(make_bytes, m, abandon_making, m, token);
+  out = R_UnwindProtect(fn, data, abandon_at_jump, &c, token);
+  SETCAR(token, R_NilValue); /* R keeps the value there, which may be large */
+  return out;
+}
+
+typedef struct {
+  SEXP fun, args;
+  int receivers, shares;
+  clu_blob *bytes;
+} making;
+
+static SEXP make(void *data) {
+  making *m = data;
+  m->bytes = clu_call_bytes(m->fun, m->args, m->receivers, m->shares);
+  return R_NilValue;
 }
 
 enum { DEAD, STUCK, NO_SCOPE, N_FAILURES };
@@ -259,10 +262,9 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
     return failed_because(STUCK);
   if (!clu_node_is_open(nd)) return failed_because(DEAD);
   clear_tags(handle, nd);
-  m.scope = scope;
   m.receivers = scope && scope == same_to_all.scope ? same_to_all.nodes : 1;
   m.shares = clu_node_takes_segments(nd);
-  make(&m);
+  within_call(scope, make, &m);
   tag = keep_tag(handle, clu_element(data, "tag"));
   rc = clu_node_call(nd, m.bytes, scope, tag, &e);
   clu_blob_unref(m.bytes);
@@ -305,12 +307,16 @@ SEXP ffi_node_tell(SEXP handle, SEXP fun, SEXP args) {
   return Rf_ScalarLogical(rc == CLU_OK);
 }
 
+/* Gives `blob` back. */
+static SEXP read_value(void *blob) { return clu_unserialize(blob, 5 * sizeof(double)); }
+
 static SEXP answer_list(SEXP handle, clu_node *nd, const clu_req *r) {
   static const char *names[] = {"type", "value", "success", "time", "tag", ""};
   static const char *const times[] = {"user.self", "sys.self", "elapsed", "user.child",
                                       "sys.child"};
   static SEXP type, time_names, time_class;
   int ok = r->kind == CLU_K_VALUE, tag = r->tag;
+  uint64_t scope = r->scope;
   clu_blob *b;
   SEXP out, time;
   if (!type) {
@@ -337,12 +343,12 @@ static SEXP answer_list(SEXP handle, clu_node *nd, const clu_req *r) {
   SET_VECTOR_ELT(out, 3, time);
   SET_VECTOR_ELT(out, 4, take_tag(handle, tag));
   b = clu_node_take_first(
-      nd); /* nothing jumps between here and clu_unserialize(), which gives it back */
+      nd); /* nothing jumps between here and read_value(), which gives it back */
   if (b && b->size >= 5 * sizeof(double))
     memcpy(REAL(time), b->data, 5 * sizeof(double));
   else
     memset(REAL(time), 0, 5 * sizeof(double));
-  SET_VECTOR_ELT(out, 1, clu_unserialize(b, 5 * sizeof(double)));
+  SET_VECTOR_ELT(out, 1, within_call(scope, read_value, b));
   UNPROTECT(2);
   return out;
 }
