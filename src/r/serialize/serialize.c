@@ -300,7 +300,7 @@ static clu_blob *serialize_sharing(clu_blob *b, SEXP x, size_t from, SEXP apart)
   clu_splice_end(&splice);
   if (splice.segment && clu_segment_seal(splice.segment) != CLU_OK) {
     clu_blob_unref(b);
-    clu_raise("sys", "a segment of shared memory cannot be sealed");
+    clu_raise("system", "a segment of shared memory cannot be sealed");
   }
   return b;
 }
