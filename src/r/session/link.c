@@ -54,9 +54,12 @@ static int listen_at(const char *host, SEXP ports, clu_fd *fd, int *port, clu_er
     if (rc != CLU_IN_USE) break;
   }
   if (rc != CLU_OK) return rc;
-  if ((rc = clu_os_local_addr(*fd, &at)) == CLU_OK)
-    *port = clu_os_addr_host(&at, text, sizeof text);
-  return rc;
+  if ((rc = clu_os_local_addr(*fd, &at)) != CLU_OK) {
+    clu_os_close(*fd);
+    return clu_fail(e, rc, 0, "the system does not tell the port of a listener");
+  }
+  *port = clu_os_addr_host(&at, text, sizeof text);
+  return CLU_OK;
 }
 
 /* Key pairs of both sides. What the session's side has goes into `body`. */
