@@ -228,6 +228,7 @@ TEST(a_death_is_noticed_by_the_caller_and_another_process_goes_on) {
   clu_actor_look(a, &is);
   CHECK_INT_EQ((int)is.generation, 2);
   CHECK_INT_EQ(is.state, CLU_ACTOR_UP);
+  CHECK_INT_EQ(is.died, 0); /* the process that serves now */
   end_actor(a, p);
 }
 

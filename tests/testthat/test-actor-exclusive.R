@@ -351,6 +351,19 @@ test_that("an actor begins again in a node of the cluster, and calls that wait a
   expect_identical(cluster_map_int(own, 1:4, identity), 1:4)
 })
 
+test_that("an actor that was begun again and is stopped does not keep its node", {
+  own <- make_cluster(2)
+  on.exit(stop_cluster(own))
+  a <- shared(own, restart = "always")
+  record <- clutch:::the$actors[[a$name]]
+  tools::pskill(actor_call(a, "pid"), tools::SIGKILL)
+  until(identical(failure(actor_call(a, "add", 1)), 1))
+  expect_identical(record$node, actor_call(a, "pid"))
+  expect_true(actor_stop(a))
+  expect_null(record$node)
+  expect_s3_class(failure(actor_call(a, "get")), "clutch_actor_stopped")
+})
+
 test_that("an actor begins again also where tasks that wait for it are at work in all nodes", {
   own <- make_cluster(2)
   on.exit(stop_cluster(own))

@@ -277,6 +277,15 @@ test_that("an actor is begun again, and calls that had not begun are done then",
   expect_identical(cluster_actors(two)$state[nrow(cluster_actors(two))], "ended")
 })
 
+test_that("an actor that was begun again and is stopped has not died", {
+  a <- cluster_actor(two, counting, restart = "always")
+  tools::pskill(actor_call(a, "pid"), tools::SIGKILL)
+  until(identical(failure(actor_call(a, "add", 1)), 1))
+  expect_true(actor_stop(a))
+  expect_s3_class(failure(actor_call(a, "get")), "clutch_actor_stopped")
+  expect_false(actor_stop(a))
+})
+
 test_that("with a journal an actor is what it was, also in a later session's hands", {
   file <- tempfile()
   on.exit(unlink(c(file, paste0(file, ".lock"))))
