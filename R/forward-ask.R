@@ -39,8 +39,14 @@ no_forwarder <- function(e) {
 # The value of the function of that name, called with these arguments, visible or not as there.
 # `within`: number of seconds in which there has to be an answer, beside what the way takes.
 #
-# While it is asked the connection is nobody else's: a finalizer may ask, too.
+# What was said there is said here when the connection is free: code of the user's that hears of it
+# may ask, too, and what the delegate has stays its.
 ask_forwarded <- function(what, args, within = Inf) {
+  value_of_answer(ask_by_own(what, args, within))
+}
+
+# While it is asked the connection is nobody else's: a finalizer may ask, too.
+ask_by_own <- function(what, args, within) {
   link <- the$forward
   the$forward <- NULL
   if (!is.null(link) && link$pid == Sys.getpid() && link_has_ended(link)) {
@@ -55,7 +61,7 @@ ask_forwarded <- function(what, args, within = Inf) {
   on.exit(if (!ok || !is.null(the$forward)) close(link$socket) else the$forward <- link)
   answer <- ask_by(link$socket, what, args, within)
   ok <- TRUE
-  value_of_answer(answer)
+  answer
 }
 
 # Nothing comes by a connection on which nothing was asked, but its end: a forwarder may have ended

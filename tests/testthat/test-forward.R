@@ -408,6 +408,30 @@ test_that("a forwarder that cannot be started again fails no map, and comes late
   nothing_is_left(cl)
 })
 
+test_that("who asks from a handler of what an actor says keeps the rows that it has taken", {
+  cl <- two_hosts()
+  a <- cluster_actor(cl, function() list(say = function() message("said")))
+  n <- cluster_counter(cl)
+  queue <- cluster_table(cl)
+  table_append(queue, list(x = 1))
+  opened <- cluster_map(cl[1], 1, function(i) {
+    row <- table_pop(queue)
+    withCallingHandlers(actor_call(a, "say"), message = function(m) {
+      counter_add(n)
+      invokeRestart("muffleMessage")
+    })
+    again <- 0
+    for (k in 1:20) { # a process that stands for this one would have ended
+      again <- again + table_reopen(queue)
+      Sys.sleep(0.05)
+    }
+    c(row$id, again)
+  })
+  expect_identical(opened, list(c(1, 0)))
+  actor_stop(a)
+  nothing_is_left(cl)
+})
+
 test_that("a connection that has ended while a node was idle is not used again", {
   cl <- two_hosts()
   n <- cluster_counter(cl)
