@@ -106,8 +106,11 @@ serve_page <- function(observer, kept, port) {
 # The connection is kept: the observer ends when it is closed.
 new_page <- function(observer, port, token) {
   o <- observer()
+  ok <- FALSE
+  on.exit(if (!ok) close_observer(o))
   title <- sprintf("clutch on %s", Sys.info()[["nodename"]])
   page <- ask_observer(o, "dashboard", port = port, token = token, title = title)
+  ok <- TRUE
   c(page, list(kept = list(observer = o, port = page$port, token = token)))
 }
 

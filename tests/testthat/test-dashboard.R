@@ -141,6 +141,9 @@ test_that("arguments of no use are errors, and the cluster is as it was", {
   e <- tryCatch(cluster_dashboard(cl, open = FALSE, port = port), clutch_error = identity)
   expect_s3_class(e, "clutch_socket_in_use")
   expect_match(conditionMessage(e), as.character(port), fixed = TRUE)
+  fds <- length(list.files("/proc/self/fd"))
+  for (k in 1:3) tryCatch(cluster_dashboard(cl, open = FALSE, port = port), error = identity)
+  expect_length(list.files("/proc/self/fd"), fds) # each is an observer: there may be 32
   close(taken)
   expect_true(answers(cluster_dashboard(cl, open = FALSE, port = port)))
 })
