@@ -128,11 +128,11 @@ recvData_clutch_node <- function(node) {
 
 recvOneData_clutch_cluster <- function(cl) {
   answer <- .Call(ffi_any_recv, cl)
-  if (is.null(answer$value)) died_in_call(cl[[answer$node]])
+  if (is.null(answer$value)) died_in_call(cl[[answer$node]], answer$info)
   answer
 }
 
-# `i`: of the node that has died, which may be another one of the same call.
+# `i`: of the node that has died, which may be another one of the same call, or have a successor.
 died_in_call <- function(node, i = .Call(ffi_node_info, .subset2(node, 1L))) {
   throw_node_died(node, i = i, how = ended_for_task(node, i))
 }

@@ -364,6 +364,36 @@ test_that("an actor that was begun again and is stopped does not keep its node",
   expect_s3_class(failure(actor_call(a, "get")), "clutch_actor_stopped")
 })
 
+test_that("calls that are under way while nodes of actors are replaced end as without actors", {
+  own <- make_cluster(2)
+  on.exit(stop_cluster(own))
+  cluster_setup(own, Sys.sleep(0.7))
+  shared(own)
+  a <- shared(own, restart = "always")
+  kill <- function(...) system(sprintf("(%s) >/dev/null 2>&1 &", sprintf(...)))
+  # an answer that has come counts, although the node was replaced before it was taken
+  pid <- pids_of(own)
+  expect_identical(actor_call(a, "pid"), pid[[2L]])
+  wait <- function(p) {
+    if (Sys.getpid() == p) Sys.sleep(3)
+    Sys.getpid()
+  }
+  environment(wait) <- globalenv()
+  kill("sleep 1; kill -9 %d", pid[[2L]])
+  expect_identical(unlist(parallel::clusterCall(own, wait, pid[[1L]])), pid)
+  until(identical(failure(actor_call(a, "get")), 0))
+  # a node dies while another one's successor is set up, and has one itself
+  pid <- pids_of(own)
+  expect_identical(actor_call(a, "pid"), pid[[2L]])
+  kill("sleep 0.3; kill -9 %d; sleep 0.4; kill -9 %d", pid[[2L]], pid[[1L]])
+  e <- failure(parallel::clusterCall(own[1], Sys.sleep, 60))
+  expect_s3_class(e, "clutch_node_died")
+  expect_identical(e$pid, pid[[1L]])
+  expect_match(conditionMessage(e), "SIGKILL")
+  until(identical(failure(actor_call(a, "get")), 0))
+  expect_identical(unlist(parallel::clusterCall(own, Sys.getpid)), pids_of(own))
+})
+
 test_that("an actor begins again also where tasks that wait for it are at work in all nodes", {
   own <- make_cluster(2)
   on.exit(stop_cluster(own))

@@ -120,16 +120,29 @@ SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames) {
 /* ---- send and receive ---- */
 
 typedef struct {
+  SEXP handle;
   clu_node *nd;
+  uint64_t id; /* of that */
   uint64_t scope, seq;
   uint64_t deaths; /* of nodes, when it was last checked whether they concern this call */
   clu_node *dead;  /* another node of the same call that has died */
 } one_wait;
 
-static int in_step(void *data) { return clu_node_in_step(((one_wait *)data)->nd); }
+/* What this process does while it waits may put another node behind the handle. One without a call
+ * that is waited for may be gone then. */
+static clu_node *still_there(const one_wait *w) {
+  clu_node *nd = R_ExternalPtrAddr(w->handle);
+  return nd && clu_node_id(nd) == w->id ? nd : NULL;
+}
+
+static int in_step(void *data) {
+  clu_node *nd = still_there(data);
+  return !nd || clu_node_in_step(nd);
+}
+
 static int flushed(void *data) {
-  clu_node *nd = ((one_wait *)data)->nd;
-  return !clu_node_is_open(nd) || clu_node_all_sent(nd);
+  clu_node *nd = still_there(data);
+  return !nd || !clu_node_is_open(nd) || clu_node_all_sent(nd);
 }
 
 static void abandon_wait(void *data) { abandon(((one_wait *)data)->scope); }
@@ -138,7 +151,23 @@ static void abandon_wait(void *data) { abandon(((one_wait *)data)->scope); }
  */
 static void abandon_last(void *data) {
   one_wait *w = data;
-  clu_node_cancel_one(w->nd, w->seq);
+  if (still_there(w)) clu_node_cancel_one(w->nd, w->seq);
+}
+
+/* The node whose answer comes next: that of the handle, or one that was behind it before. Of these
+ * the oldest is meant that was asked in the innermost call scope: what is called of a new node to
+ * set it up does not take an answer that others wait for. */
+static clu_node *asked_node(SEXP handle) {
+  uint64_t innermost = n_scopes ? scopes[n_scopes - 1].number : 0;
+  clu_node *found = NULL, *own = NULL, *last = R_ExternalPtrAddr(handle);
+  for (SEXP x = handle; x != R_NilValue; x = clu_node_handle_before(x)) {
+    clu_node *nd = R_ExternalPtrAddr(x);
+    const clu_req *r = nd ? clu_node_first(nd) : NULL;
+    if (!r) continue;
+    found = nd;
+    if (r->scope && r->scope == innermost) own = nd;
+  }
+  return own ? own : found ? found : last;
 }
 
 /* The tags of a node's requests are kept in the handle's protected list. */
@@ -169,7 +198,7 @@ static SEXP take_tag(SEXP handle, int i) {
 /* Where nothing is under way, no tag is needed: those of withdrawn requests go. */
 static void clear_tags(SEXP handle, clu_node *nd) {
   SEXP list = R_ExternalPtrProtected(handle);
-  if (clu_node_requests(nd) == 0)
+  if (clu_node_requests(nd) == 0 && asked_node(handle) == nd)
     for (R_xlen_t i = 0; i < Rf_xlength(list) && VECTOR_ELT(list, i) != R_NilValue; i++)
       SET_VECTOR_ELT(list, i, R_NilValue);
 }
@@ -255,11 +284,12 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   int tag, rc;
   if (!scope) scope = scope_of(outer);
   if (!scope && TYPEOF(frame) == ENVSXP) return failed_because(NO_SCOPE);
-  w.nd = nd;
-  w.scope = scope;
+  w = (one_wait){.handle = handle, .nd = nd, .id = clu_node_id(nd), .scope = scope};
   if (clu_node_is_open(nd) && !clu_node_in_step(nd) &&
       !clu_wait_for(in_step, &w, in_step_by(nd), abandon_wait))
     return failed_because(STUCK);
+  nd = w.nd = clu_get_node(handle);
+  w.id = clu_node_id(nd);
   if (!clu_node_is_open(nd)) return failed_because(DEAD);
   clear_tags(handle, nd);
   m.receivers = scope && scope == same_to_all.scope ? same_to_all.nodes : 1;
@@ -353,12 +383,12 @@ static SEXP answer_list(SEXP handle, clu_node *nd, const clu_req *r) {
   return out;
 }
 
-/* The node ended with a request: the call as a whole has failed. */
+/* The node ended with a request: the call as a whole has failed. What R is told of that node. */
 static SEXP died(clu_node *nd, uint64_t scope) {
   if (scope) cancel_scope(scope);
   clu_node_await_end(nd);
   clu_node_drop_requests(nd);
-  return R_NilValue;
+  return clu_node_info(nd);
 }
 
 /* A node that can no more answer to this call. */
@@ -381,10 +411,19 @@ static int one_answered(void *data) {
   return (w->dead = dead_of(w->scope)) != NULL;
 }
 
-/* The answer to the oldest call of this node; NULL: it has died; list(info): another node of the
- * same call has, whose answer would be asked for later, but the call as a whole has failed now. */
+static SEXP list_of(SEXP x) {
+  SEXP out = PROTECT(x);
+  out = PROTECT(Rf_allocVector(VECSXP, 1));
+  SET_VECTOR_ELT(out, 0, x);
+  UNPROTECT(2);
+  return out;
+}
+
+/* The answer to the oldest call of this node; NULL: it has died before; list(info): it has died, or
+ * another node of the same call, whose answer would be asked for later: the call as a whole has
+ * failed now. */
 SEXP ffi_node_recv(SEXP handle) {
-  clu_node *nd = clu_get_node(handle);
+  clu_node *nd = (clu_get_node(handle), asked_node(handle));
   const clu_req *r = clu_node_first(nd);
   one_wait w;
   if (!r) {
@@ -392,26 +431,18 @@ SEXP ffi_node_recv(SEXP handle) {
     clu_raise("no_call", "nothing was sent to this node that it could answer");
   }
   clu_call_forget_sent();
-  w.nd = nd;
-  w.scope = r->scope;
+  w = (one_wait){.nd = nd, .scope = r->scope};
   w.deaths = UINT64_MAX; /* check once at the beginning */
-  w.dead = NULL;
-  clu_wait_for_answer(one_answered, &w, abandon_wait, nd);
-  if (w.dead) {
-    SEXP out = PROTECT(Rf_allocVector(VECSXP, 1));
-    died(w.dead, w.scope);
-    SET_VECTOR_ELT(out, 0, clu_node_info(w.dead));
-    UNPROTECT(1);
-    return out;
-  }
+  clu_wait_for_answer(one_answered, &w, abandon_wait, nd); /* the handle keeps the node */
+  if (w.dead) return list_of(died(w.dead, w.scope));
   r = clu_node_first(nd);
-  if (!r || !r->arrival) return died(nd, w.scope);
+  if (!r || !r->arrival) return list_of(died(nd, w.scope));
   return answer_list(handle, nd, r);
 }
 
 /* Tells whether ffi_node_recv() would return at once; NA: nothing was sent to this node. */
 SEXP ffi_node_ready(SEXP handle) {
-  clu_node *nd = clu_get_node(handle);
+  clu_node *nd = (clu_get_node(handle), asked_node(handle));
   const clu_req *r;
   if (!clu_node_first(nd)) return Rf_ScalarLogical(NA_LOGICAL);
   for (int k = 0; k < 1000; k++) /* a large answer comes in pieces */
@@ -434,7 +465,7 @@ static int any_answered(void *data) {
   w->lost = 0;
   w->asked = 0;
   for (R_xlen_t i = 0; i < Rf_xlength(w->nodes); i++) {
-    clu_node *nd = R_ExternalPtrAddr(VECTOR_ELT(VECTOR_ELT(w->nodes, i), 0));
+    clu_node *nd = asked_node(VECTOR_ELT(VECTOR_ELT(w->nodes, i), 0));
     const clu_req *r = clu_node_first(nd);
     if (!r) continue;
     w->asked = 1;
@@ -455,9 +486,11 @@ static int any_answered(void *data) {
 
 static void abandon_any(void *data) { abandon(((any_wait *)data)->scope); }
 
-/* list(node, value): the answer that came first; value NULL: that node has died. */
+/* list(node, value): the answer that came first. list(node, value, info) with value NULL: that node
+ * has died. */
 SEXP ffi_any_recv(SEXP nodes) {
   static const char *names[] = {"node", "value", ""};
+  static const char *names_of_lost[] = {"node", "value", "info", ""};
   any_wait w;
   clu_node *nd;
   SEXP out, handle;
@@ -469,11 +502,11 @@ SEXP ffi_any_recv(SEXP nodes) {
   clu_wait_for(any_answered, &w, UINT64_MAX, abandon_any);
   if (w.found < 0) clu_raise("no_call", "nothing was sent to these nodes that they could answer");
   handle = VECTOR_ELT(VECTOR_ELT(nodes, w.found), 0);
-  nd = R_ExternalPtrAddr(handle);
-  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  nd = asked_node(handle);
+  out = PROTECT(Rf_mkNamed(VECSXP, w.lost ? names_of_lost : names));
   SET_VECTOR_ELT(out, 0, Rf_ScalarInteger((int)w.found + 1));
   if (w.lost)
-    died(nd, w.scope);
+    SET_VECTOR_ELT(out, 2, died(nd, w.scope));
   else
     SET_VECTOR_ELT(out, 1, answer_list(handle, nd, clu_node_first(nd)));
   UNPROTECT(1);

@@ -158,13 +158,40 @@ SEXP ffi_node_info(SEXP handle) {
   return clu_node_info(nd);
 }
 
+static SEXP symbol_before(void) {
+  static SEXP symbol;
+  if (!symbol) symbol = Rf_install("before");
+  return symbol;
+}
+
+SEXP clu_node_handle_before(SEXP handle) { return Rf_getAttrib(handle, symbol_before()); }
+
+static int has_calls(SEXP handle) {
+  const clu_node *nd = R_ExternalPtrAddr(handle);
+  return nd && clu_node_first(nd);
+}
+
+/* Who waits for an answer of the node before has to find it there, and what had come of that still
+ * counts. */
+static void keep_before(SEXP handle, SEXP fresh) {
+  SEXP before = PROTECT(clu_node_handle_before(handle));
+  int is_asked = has_calls(fresh);
+  if (before != R_NilValue && has_calls(before)) {
+    Rf_setAttrib(fresh, symbol_before(), before);
+    is_asked = 1;
+  }
+  Rf_setAttrib(handle, symbol_before(), is_asked ? fresh : R_NilValue);
+  if (!is_asked) R_SetExternalPtrProtected(handle, Rf_allocVector(VECSXP, 0)); /* the tags */
+  UNPROTECT(1);
+}
+
 void clu_node_handle_swap(SEXP handle, SEXP fresh) {
   clu_node *a = clu_get_node(handle), *b = clu_get_node(fresh);
   clu_node_drop_data(a);
   clu_node_show_instead(b, a);
   R_SetExternalPtrAddr(handle, b);
   R_SetExternalPtrAddr(fresh, a);
-  R_SetExternalPtrProtected(handle, Rf_allocVector(VECSXP, 0));
+  keep_before(handle, fresh);
 }
 
 SEXP ffi_node_swap(SEXP handle, SEXP fresh) {

@@ -91,8 +91,11 @@ SEXP clu_server_handle_new(SEXP keeps);
 clu_node *clu_get_node(SEXP x);
 SEXP clu_node_handle_new(void);
 void clu_node_handle_set(SEXP x, clu_node *nd);
-/* The node behind `handle` is from now on the one behind `fresh`, for every copy of the handle. */
+/* The node behind `handle` is from now on the one behind `fresh`, for every copy of the handle.
+ * While the one before has calls whose answers were not taken, `handle` keeps it. */
 void clu_node_handle_swap(SEXP handle, SEXP fresh);
+/* The handle of such a one; NULL in R: there is none. */
+SEXP clu_node_handle_before(SEXP handle);
 /* enum clu_start_kind, by the name that R has for it. */
 int clu_start_kind_named(const char *name);
 /* Returns what R is told of a node: a list. */
