@@ -132,7 +132,9 @@ forget_in <- function(env, record) {
 # have is garbage then, too.
 leave_home <- function(record, quick = FALSE) {
   if (quick) {
-    if (!is.null(record$home)) the$actors_left <- c(the$actors_left, list(record))
+    if (is.null(record$home)) return(invisible())
+    the$actors_left <- c(the$actors_left, list(record))
+    .Call(ffi_actor_made, TRUE) # see_to_actors() comes to it
     return(invisible())
   }
   if (!is.null(record$cl)) return(stop_nodes(record$cl))
@@ -142,9 +144,10 @@ leave_home <- function(record, quick = FALSE) {
   invisible()
 }
 
-# The objects of these actors were garbage.
+# The objects of these actors were garbage. In a child of the session they are the session's affair.
 leave_homes <- function() {
   left <- the$actors_left
   the$actors_left <- NULL
-  for (record in left) leave_home(record)
+  for (record in left) if (record$pid == Sys.getpid()) leave_home(record)
+  if (!length(the$actors) && !length(the$actors_left)) .Call(ffi_actor_made, FALSE)
 }

@@ -423,6 +423,32 @@ test_that("an error of the function is that of cluster_actor(), and the node is 
   expect_identical(cluster_map_int(two, 1:4, identity), 1:4)
 })
 
+test_that("where its object was garbage its node is told, but not by a child of the session", {
+  own <- make_cluster(1)
+  on.exit(stop_cluster(own))
+  b <- cluster_actor(own, counting)
+  drop_one <- function() {
+    a <- shared(own)
+    clutch:::the$actors[[a$name]]
+  }
+  record <- drop_one()
+  gc()
+  expect_false(is.null(record$node))
+  in_child <- parallel::mclapply(1:2, function(i) failure(actor_call(b, "sleep", 0.3)),
+                                 mc.cores = 2L)
+  expect_identical(in_child, list("slept", "slept"))
+  actor_stop(b)
+  until(is.null(record$node))
+  record <- drop_one()
+  rm(b)
+  gc()
+  until({ # also where there is no actor any more
+    cluster_map(own, 1, function(i) Sys.sleep(0.1))
+    is.null(record$node)
+  })
+  expect_null(clutch:::the$actors_left)
+})
+
 test_that("an actor that has ended leaves nothing in its node", {
   linux_only()
   use <- function(ends) {
