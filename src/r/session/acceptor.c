@@ -159,11 +159,15 @@ static int arrived_or_failed(void *data) { return enough_ready(data) || some_fai
  * failed. */
 SEXP ffi_acceptor_wait(SEXP acceptor, SEXP n, SEXP seconds) {
   arrival_wait w;
+  int is_there;
   get_acceptor(acceptor);
   w.want = Rf_asInteger(n);
-  w.nodes = R_ExternalPtrProtected(acceptor);
+  /* what this process does while it waits may close the acceptor, which has the list */
+  w.nodes = PROTECT(R_ExternalPtrProtected(acceptor));
   clu_wait_for(arrived_or_failed, &w, clu_in_seconds(seconds), NULL);
-  return Rf_ScalarLogical(enough_ready(&w) && !some_failed(&w));
+  is_there = enough_ready(&w) && !some_failed(&w);
+  UNPROTECT(1);
+  return Rf_ScalarLogical(is_there);
 }
 
 /* Returns what came to the listener: named counts. */
