@@ -34,6 +34,9 @@
 #'   * A task of that node that calls the actor has it done at once: first what waits there, then
 #'     its own call. So has an actor that calls another one of its node. A process that such a task
 #'     has forked cannot call the actor: `clutch_deadlock`.
+#'   * A lock that a task has in [with_lock()] while it waits keeps the methods of its node's actors
+#'     from nothing: they run in the same process, which has the lock. An actor with a node of its
+#'     own waits for it.
 #'   * Tasks and calls of the cluster do not see the actor's variables and packages, nor do its
 #'     calls change their random numbers. Options, environment variables, the working directory and
 #'     sinks that a method sets are put back when it has ended. S3 methods among the actor's

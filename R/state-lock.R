@@ -8,8 +8,10 @@
 #'   hands the lock on at once, and the next one is told by a warning: what the lock protects may be
 #'   half done. Who waits gets it in no certain order.
 #'
-#'   A process that has the lock can take it again. Its forked children, as those of
-#'   [parallel::mclapply()], do not have it: one that asks for it waits for its parent.
+#'   A process that has the lock can take it again, also in a method of an actor that lives in that
+#'   node and is called while the one that has the lock waits: see [cluster_actor()], *Where it
+#'   lives*. Its forked children, as those of [parallel::mclapply()], do not have it: one that asks
+#'   for it waits for its parent.
 #' @section Where it works: In the process that has made it, in tasks on nodes of this machine, and
 #'   in processes that these have started with such an object as argument, on Linux, macOS and the
 #'   BSDs. It exists as long as the object in the process that has made it: keep it while tasks use
