@@ -66,6 +66,7 @@ is_at_work <- function(owner, lock) {
 # Removes the lock of an owner that is gone. Two may try it at the same time: who has it under
 # another name looks whether it is the one that was meant.
 remove_lock <- function(lock, owner) {
+  force(owner) # it may be what the file says now
   aside <- sprintf("%s.%d.%s", lock, Sys.getpid(), basename(tempfile("")))
   if (!suppressWarnings(file.rename(lock, aside))) return(invisible())
   found <- owner_of(aside)

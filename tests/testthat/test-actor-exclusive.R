@@ -449,6 +449,20 @@ test_that("where its object was garbage its node is told, but not by a child of 
   expect_null(clutch:::the$actors_left)
 })
 
+test_that("a journal is free when its actor was stopped", {
+  file <- tempfile()
+  on.exit(unlink(c(file, paste0(file, ".lock"))))
+  for (exclusive in c(FALSE, TRUE, FALSE)) {
+    a <- cluster_actor(two, counting, exclusive = exclusive, .journal = file)
+    before <- actor_call(a, "get")
+    actor_call(a, "add", 1)
+    expect_true(file.exists(paste0(file, ".lock")))
+    expect_true(actor_stop(a))
+    expect_false(file.exists(paste0(file, ".lock")))
+  }
+  expect_identical(before, 2)
+})
+
 test_that("an actor that has ended leaves nothing in its node", {
   linux_only()
   use <- function(ends) {
