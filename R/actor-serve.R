@@ -14,22 +14,33 @@ serve_actor <- function(name, make, args, journal) {
     if (!isFALSE(begun)) break
   }
   if (is.null(begun)) return(invisible())
-  on.exit(.Call(ffi_actor_end, ACTOR_ENDED))
-  log <- if (!is.null(journal)) open_actor_journal(journal)
-  if (!is.null(log)) on.exit(close_actor_journal(log), add = TRUE)
+  own <- new.env(parent = emptyenv())
+  on.exit({
+    give_up_journal(own)
+    .Call(ffi_actor_end, ACTOR_ENDED)
+  })
+  if (!is.null(journal)) own$log <- open_actor_journal(journal)
   methods <- call_given(make, args)
   check_methods(methods)
-  if (!is.null(log)) {
-    replay_actor_journal(log, function(method, args) call_method(methods, method, args))
-    log$calls <- NULL
+  if (!is.null(own$log)) {
+    replay_actor_journal(own$log, function(method, args) call_method(methods, method, args))
+    own$log$calls <- NULL
   }
   .Call(ffi_actor_set, name, ACTOR_UP, NULL)
   while (!is.null(kind <- .Call(ffi_actor_next, TRUE))) {
-    if (!serve_one(methods, kind, log, FALSE)) break
+    if (!serve_one(methods, kind, own$log, FALSE)) break
   }
+  give_up_journal(own)
   if (!is.null(kind)) .Call(ffi_actor_answer, NULL)
   .Call(ffi_actor_set, name, ACTOR_ENDED, NULL)
   invisible()
+}
+
+# Who hears that the actor has ended may begin another one with its journal, which is in `x$log`.
+give_up_journal <- function(x) {
+  log <- x$log
+  x$log <- NULL
+  if (!is.null(log)) close_actor_journal(log)
 }
 
 # FALSE: the actor is to end.
@@ -101,8 +112,8 @@ settle_actor <- function(name, make, args, journal, needs) {
   x$name <- name
   becomes <- ACTOR_ENDED
   on.exit(if (!is.null(becomes)) {
+    give_up_journal(x)
     .Call(ffi_actor_end, becomes)
-    if (!is.null(x$log)) close_actor_journal(x$log)
   })
   withCallingHandlers(make_settled(x, make, args, journal, needs), interrupt = function(e) {
     becomes <<- ACTOR_DOWN
@@ -140,9 +151,9 @@ serve_settled <- function(x) {
   is_apart <- TRUE
   end <- tryCatch(serve_some(x, n), error = conditionMessage)
   if (isFALSE(end)) return(invisible())
+  give_up_journal(x)
   .Call(ffi_actor_set, x$name, ACTOR_ENDED, if (is.character(end)) end)
-  if (!is.null(x$log)) close_actor_journal(x$log)
-  x$methods <- x$log <- NULL
+  x$methods <- NULL
   .Call(ffi_actor_unsettle, x$name)
   invisible()
 }
@@ -154,6 +165,7 @@ serve_some <- function(x, n) {
     if (isFALSE(kind)) return(FALSE)
     if (is.null(kind)) return(TRUE)
     if (!serve_one(x$methods, kind, x$log, TRUE)) {
+      give_up_journal(x)
       .Call(ffi_actor_answer, NULL)
       return(TRUE)
     }
