@@ -93,7 +93,8 @@ see_to_settled <- function(record) {
   is <- .Call(ffi_actor_info, record$name)
   if (is$state == ACTOR_ENDED && !is$died) {
     record$ended <- TRUE
-    forget_in(record$of$actors, record) # it was stopped
+    # it was stopped; one that had died before is told
+    if (!length(record$deaths)) forget_in(record$of$actors, record)
     leave_home(record)
     return(NULL)
   }

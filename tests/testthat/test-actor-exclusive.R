@@ -361,6 +361,7 @@ test_that("an actor that was begun again and is stopped does not keep its node",
   expect_identical(record$node, actor_call(a, "pid"))
   expect_true(actor_stop(a))
   expect_null(record$node)
+  expect_identical(cluster_actors(own)$state, "ended")
   expect_s3_class(failure(actor_call(a, "get")), "clutch_actor_stopped")
 })
 

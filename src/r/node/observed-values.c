@@ -348,15 +348,15 @@ static void set_text(SEXP x, int column, R_xlen_t row, const char *text, size_t 
   SET_STRING_ELT(VECTOR_ELT(x, column), row, text_of(text, room));
 }
 
-/* Looks at the actor of this name. 0: it is gone, or nobody can have it any more: it was stopped.
- */
+/* Looks at the actor of this name. 0: it is gone, or nobody can have it any more: it was stopped,
+ * and had not died before. */
 static int look_at_actor(const char *name, clu_actor_info *out) {
   clu_actor *a;
   clu_err e;
   if (clu_actor_open(name, &a, &e) != CLU_OK) return 0;
   clu_actor_look(a, out);
   clu_actor_free(a);
-  return out->state != CLU_ACTOR_ENDED || out->died;
+  return out->state != CLU_ACTOR_ENDED || out->died || out->generation > 1;
 }
 
 static SEXP read_actors(const clu_view *v) {
