@@ -36,7 +36,7 @@ serve_actor <- function(name, make, args, journal) {
   invisible()
 }
 
-# Who hears that the actor has ended may begin another one with its journal, which is in `x$log`.
+# Its journal, `x$log`, is free: who hears that the actor has ended may begin another one with it.
 give_up_journal <- function(x) {
   log <- x$log
   x$log <- NULL

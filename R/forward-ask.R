@@ -39,8 +39,8 @@ no_forwarder <- function(e) {
 # The value of the function of that name, called with these arguments, visible or not as there.
 # `within`: number of seconds in which there has to be an answer, beside what the way takes.
 #
-# What was said there is said here when the connection is free: code of the user's that hears of it
-# may ask, too, and what the delegate has stays its.
+# Messages from there are signalled here when the connection is free: code of the user's that hears
+# of them may ask, too, and what the delegate has stays its.
 ask_forwarded <- function(what, args, within = Inf) {
   value_of_answer(ask_by_own(what, args, within))
 }

@@ -111,7 +111,8 @@ void clu_actor_set(clu_actor *a, int state, const char *why) {
   while (old != CLU_ACTOR_ENDED &&
          !atomic_compare_exchange_strong(&r->state, &old, (uint32_t)state))
     continue;
-  if (state == CLU_ACTOR_UP && old != CLU_ACTOR_ENDED) atomic_store(&r->died, 0); /* another is up */
+  if (state == CLU_ACTOR_UP && old != CLU_ACTOR_ENDED)
+    atomic_store(&r->died, 0); /* another is up */
   tell_change(r);
 }
 

@@ -128,8 +128,8 @@ typedef struct {
   clu_node *dead;  /* another node of the same call that has died */
 } one_wait;
 
-/* What this process does while it waits may put another node behind the handle. One without a call
- * that is waited for may be gone then. */
+/* Another node may be put behind the handle by what this process does while it waits. One without a
+ * call that is waited for may be gone then. */
 static clu_node *still_there(const one_wait *w) {
   clu_node *nd = R_ExternalPtrAddr(w->handle);
   return nd && clu_node_id(nd) == w->id ? nd : NULL;
@@ -423,16 +423,19 @@ static SEXP list_of(SEXP x) {
  * another node of the same call, whose answer would be asked for later: the call as a whole has
  * failed now. */
 SEXP ffi_node_recv(SEXP handle) {
-  clu_node *nd = (clu_get_node(handle), asked_node(handle));
-  const clu_req *r = clu_node_first(nd);
+  clu_node *nd;
+  const clu_req *r;
   one_wait w;
+  clu_get_node(handle); /* an R error where it is none */
+  nd = asked_node(handle);
+  r = clu_node_first(nd);
   if (!r) {
     if (!clu_node_is_open(nd)) return R_NilValue;
     clu_raise("no_call", "nothing was sent to this node that it could answer");
   }
   clu_call_forget_sent();
   w = (one_wait){.nd = nd, .scope = r->scope};
-  w.deaths = UINT64_MAX; /* check once at the beginning */
+  w.deaths = UINT64_MAX;                                   /* check once at the beginning */
   clu_wait_for_answer(one_answered, &w, abandon_wait, nd); /* the handle keeps the node */
   if (w.dead) return list_of(died(w.dead, w.scope));
   r = clu_node_first(nd);
@@ -442,8 +445,10 @@ SEXP ffi_node_recv(SEXP handle) {
 
 /* Tells whether ffi_node_recv() would return at once; NA: nothing was sent to this node. */
 SEXP ffi_node_ready(SEXP handle) {
-  clu_node *nd = (clu_get_node(handle), asked_node(handle));
+  clu_node *nd;
   const clu_req *r;
+  clu_get_node(handle);
+  nd = asked_node(handle);
   if (!clu_node_first(nd)) return Rf_ScalarLogical(NA_LOGICAL);
   for (int k = 0; k < 1000; k++) /* a large answer comes in pieces */
     if (clu_pump(0, NULL) != CLU_OK || clu_pump_events() == 0) break;

@@ -171,8 +171,7 @@ static int has_calls(SEXP handle) {
   return nd && clu_node_first(nd);
 }
 
-/* Who waits for an answer of the node before has to find it there, and what had come of that still
- * counts. */
+/* The node before is kept for those who wait for its answers; what had come of it still counts. */
 static void keep_before(SEXP handle, SEXP fresh) {
   SEXP before = PROTECT(clu_node_handle_before(handle));
   int is_asked = has_calls(fresh);
