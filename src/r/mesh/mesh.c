@@ -171,8 +171,8 @@ clu_mesh *clu_part_mesh(void) {
     clu_raise("no_run", "this is no part of a run: only code that cluster_run() calls can do that");
   if (!clu_mesh_is_ours(clu_part.mesh))
     clu_raise("no_run", "this is a child process of a part of a run, and not the part");
-  if (clu_part.is_half_sent) { /* an interrupt has cut a message short */
-    clu_part.is_half_sent = 0;
+  if (clu_part.is_half_done) { /* an interrupt has cut it short */
+    clu_part.is_half_done = 0;
     clu_mesh_end(clu_part.mesh);
   }
   return clu_part.mesh;
@@ -205,25 +205,32 @@ int clu_part_rank(SEXP x, int any) {
   return (int)rank - 1;
 }
 
-void clu_part_sleep(enum clu_waited what, uint32_t events, uint64_t deadline) {
+/* An interrupt jumps. Others would take this part for one that waits, and find a deadlock. */
+static void give_up(void *for_all) {
+  clu_mesh_waits(clu_part.mesh, CLU_WAIT_NONE, -1, NULL);
+  if (*(const int *)for_all) clu_part.is_half_done = 1;
+}
+
+void clu_part_sleep(enum clu_waited what, uint32_t events, uint64_t deadline, int for_all) {
   uint64_t began = clu_os_now();
   int rc = clu_mesh_sleep(clu_part.mesh, events, (uint64_t)clu_slice(deadline));
   clu_part.waited[what] += clu_os_now() - began;
   if (rc != CLU_OK) clu_part_stop(rc, -1);
-  clu_check_interrupt(NULL, NULL);
+  clu_check_interrupt(give_up, &for_all);
 }
 
 void clu_part_meet(const clu_meeting *why) {
   clu_mesh *m = clu_part_mesh();
   uint32_t turn;
-  int who = -1, rc;
+  int who = -1, rc = clu_mesh_verdict(m, NULL);
+  if (rc != CLU_OK) clu_part_stop(rc, -1);
   clu_mesh_waits(m, CLU_WAIT_MEETING, -1, NULL);
   clu_mesh_meet(m, why, &turn);
   for (;;) {
     uint32_t events = clu_mesh_events(m);
     rc = clu_mesh_has_met(m, turn, &who);
     if (rc != CLU_AGAIN || clu_mesh_verdict(m, NULL) != CLU_OK) break;
-    clu_part_sleep(CLU_WAITED_FOR_ALL, events, CLU_NEVER);
+    clu_part_sleep(CLU_WAITED_FOR_ALL, events, CLU_NEVER, 1);
   }
   clu_mesh_waits(m, CLU_WAIT_NONE, -1, NULL);
   if (rc != CLU_OK) clu_part_stop(rc, who);

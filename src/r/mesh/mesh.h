@@ -17,7 +17,7 @@ typedef struct clu_this_part {
   clu_mesh *mesh;              /* NULL: this process is no part of a run */
   int has_left;                /* it has ended, and others may need what it keeps */
   clu_blob *sending;           /* the message on its way */
-  int is_half_sent;            /* some of it is in a ring */
+  int is_half_done;            /* others have a part of what this one has done, and not the rest */
   clu_message *taken;          /* the message that was received last */
   uint64_t waited[CLU_WAITED]; /* ns so far, by what for */
 } clu_this_part;
@@ -31,9 +31,10 @@ clu_mesh *clu_part_mesh(void);
 NORET void clu_part_stop(int rc, int who);
 /* A rank, as R counts them, or with `any` NULL (-1). An R error where it is none. */
 int clu_part_rank(SEXP x, int any);
-/* Sleeps until the event count is another, and checks for interrupts, which jump. An R error after
- * a verdict. */
-void clu_part_sleep(enum clu_waited what, uint32_t events, uint64_t deadline);
+/* Sleeps until the event count is another, and checks for interrupts. When one jumps this part
+ * does not wait any more, and what it was at is half done if all do it together (`for_all`). An R
+ * error after a verdict. */
+void clu_part_sleep(enum clu_waited what, uint32_t events, uint64_t deadline, int for_all);
 /* All ranks meet; an R error where they do not. Blocks. */
 void clu_part_meet(const clu_meeting *why);
 

@@ -20,6 +20,9 @@ static const char *tag_of(SEXP tag) {
   return s;
 }
 
+/* It is a message of a function that all parts call together. `tag` may be NULL. */
+static int is_of_all(const char *tag) { return tag && tag[0] == CLU_TAG_HIDDEN; }
+
 /* ---- sending ---- */
 
 /* To one rank of this host, or to several of others. */
@@ -30,10 +33,10 @@ static void send_to_all(clu_mesh *m, const int *to, int n, const char *tag) {
     uint32_t events = clu_mesh_events(m);
     rc = n == 1 ? clu_mesh_send(m, to[0], tag, clu_part.sending, &s)
                 : clu_mesh_send_away(m, to, n, tag, clu_part.sending, &s);
-    clu_part.is_half_sent = rc == CLU_AGAIN && s.begun;
+    clu_part.is_half_done = rc == CLU_AGAIN && s.begun;
     if (rc != CLU_AGAIN) break;
     if (!waited) clu_mesh_waits(m, CLU_WAIT_ROOM, to[0], tag);
-    clu_part_sleep(CLU_WAITED_TO_SEND, events, CLU_NEVER);
+    clu_part_sleep(CLU_WAITED_TO_SEND, events, CLU_NEVER, is_of_all(tag));
   }
   clu_mesh_waits(m, CLU_WAIT_NONE, -1, NULL);
   if (rc == CLU_LIMIT) clu_raise("memory", "a vector of the value cannot be handed on");
@@ -143,7 +146,7 @@ static void stop_if_dead(clu_mesh *m, int rank) {
     clu_mesh_info(m, rank, &is);
     if (is.state == CLU_RANK_DEAD) clu_part_stop(CLU_DEAD, rank);
     if (clu_os_process_state(is.pid) == 0) deadline = began + KNOWN_WITHIN;
-    clu_part_sleep(CLU_WAITED_TO_RECEIVE, events, clu_os_now() + ENDS_WITHIN / 20);
+    clu_part_sleep(CLU_WAITED_TO_RECEIVE, events, clu_os_now() + ENDS_WITHIN / 20, 0);
   }
 }
 
@@ -175,7 +178,7 @@ SEXP ffi_mesh_receive(SEXP from, SEXP tag, SEXP timeout, SEXP look) {
     if (rc != CLU_AGAIN || clu_os_now() >= deadline) break;
     if (!waited)
       clu_mesh_waits(m, deadline == CLU_NEVER ? CLU_WAIT_MESSAGE : CLU_WAIT_FOR_TIME, rank, t);
-    clu_part_sleep(CLU_WAITED_TO_RECEIVE, events, deadline);
+    clu_part_sleep(CLU_WAITED_TO_RECEIVE, events, deadline, is_of_all(t));
   }
   clu_mesh_waits(m, CLU_WAIT_NONE, -1, NULL);
   if (rc == CLU_AGAIN) return R_NilValue;
