@@ -16,7 +16,7 @@ int clu_rate_reserve(clu_state *s, uint64_t n, uint64_t deadline, uint64_t *at) 
     after = (next > now ? next : now) + n * h->each;
     *at = after - h->each;
     *at = *at > now + ahead ? *at - ahead : now;
-    if (*at > deadline) return CLU_TIMEOUT;
+    if (*at > now && *at > deadline) return CLU_TIMEOUT;
   } while (!atomic_compare_exchange_weak(&h->next, &next, after));
   return CLU_OK;
 }

@@ -75,8 +75,8 @@ int64_t clu_counter_set(clu_state *s, int64_t value); /* returns what it was */
 /* For the one that has made it. `each`: ns from one to the next; `burst`: how many may go at once
  * after a time without any. */
 void clu_rate_begin(clu_state *s, uint64_t each, uint64_t burst);
-/* The caller may go on at `*at` (clu_os_now()), which is reserved for it. CLU_OK; CLU_TIMEOUT: that
- * would be after `deadline`, and nothing is reserved. */
+/* The caller may go on at `*at` (clu_os_now()), which is reserved for it. CLU_OK; CLU_TIMEOUT: it
+ * would have to wait until after `deadline`, and nothing is reserved. */
 int clu_rate_reserve(clu_state *s, uint64_t n, uint64_t deadline, uint64_t *at);
 
 /* ---- table.c ---- */
