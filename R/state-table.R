@@ -144,9 +144,10 @@ merged <- function(row, values) {
 column_of <- function(values) {
   there <- !vapply(values, is.null, NA)
   some <- values[there]
-  is_simple <- all(lengths(some) == 1L) && all(vapply(some, is.atomic, NA)) &&
+  is_plain <- function(x) is.atomic(x) && is.null(dim(x))
+  is_simple <- all(lengths(some) == 1L) && all(vapply(some, is_plain, NA)) &&
     length(unique(lapply(some, attributes_but_names))) == 1L &&
-    length(unique(vapply(some, typeof, ""))) == 1L
+    length(unique(vapply(some, typeof, ""))) == 1L && (all(there) || !is.raw(some[[1L]]))
   if (!is_simple) return(values)
   out <- unlist(some, use.names = FALSE)[ifelse(there, cumsum(there), NA)]
   attributes(out) <- attributes_but_names(some[[1L]])

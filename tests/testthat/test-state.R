@@ -359,6 +359,16 @@ test_that("a matrix and a data frame are columns, too", {
   expect_identical(table_pop(table)$row$m, matrix(c(1L, 3L), 1))
 })
 
+test_that("columns are vectors only where nothing is lost", {
+  table <- cluster_table()
+  table_append(table, list(product = crossprod(1:3), byte = as.raw(1)))
+  table_append(table, list(product = crossprod(1:2)))
+  rows <- table_read(table)
+  expect_identical(rows$product, list(crossprod(1:3), crossprod(1:2)))
+  expect_identical(rows$byte, list(as.raw(1), NULL)) # there is no missing byte
+  expect_identical(table_read(table, state = "open")$id, c(1, 2))
+})
+
 test_that("a lock is kept while it is had, however many others are used", {
   lock <- cluster_lock(two)
   others <- lapply(1:150, function(i) cluster_counter())
