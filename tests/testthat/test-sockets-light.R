@@ -65,6 +65,10 @@ test_that("blocking handles wait, and with exact = TRUE for all", {
   expect_s3_class(caught(socket_read(p$b, 5, exact = TRUE)), "clutch_socket_timeout")
   socket_write(p$a, as.raw(4:5))
   expect_identical(socket_read(p$b, 5, exact = TRUE), as.raw(1:5)) # nothing was lost
+  for (n in c(2^53, 1e300, Inf)) {
+    socket_write(p$a, as.raw(1:3))
+    expect_identical(socket_read(p$b, n), as.raw(1:3))
+  }
   socket_write(p$a, as.raw(6))
   close(p$a)
   expect_identical(socket_read(p$b, 5, exact = TRUE), as.raw(6))

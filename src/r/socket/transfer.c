@@ -84,7 +84,7 @@ SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
   clu_sock *s = readable(x);
   double want = Rf_asReal(n);
   int all = Rf_asLogical(exact) == TRUE;
-  size_t most = want > 0 ? (size_t)want : 0;
+  size_t most = want < (double)R_XLEN_T_MAX ? (size_t)want : (size_t)R_XLEN_T_MAX; /* or Inf */
   uint64_t deadline = clu_deadline_ns(s->timeout_ns);
   reading r = {s, R_NilValue, 0};
   PROTECT_INDEX i;
