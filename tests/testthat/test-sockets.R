@@ -396,6 +396,9 @@ test_that("arguments are checked", {
   expect_error(socket_connect(port = 9, encoding = NULL), "invalid 'encoding'")
   expect_error(socket_connect(port = 9, timeout = "1"), "invalid 'timeout'")
   expect_error(socket_connect(NA, 9), "invalid 'host'")
+  for (host in list(NA_character_, 5, c("127.0.0.1", "::1"), character())) {
+    expect_error(socket_listen(0, host = host), "invalid 'host'", class = "clutch_argument")
+  }
   expect_error(socket_connect(port = 9, server = NA), "invalid 'server'")
   expect_error(socket_connect(port = 9, options = 5), "invalid 'options'")
   expect_error(socket_accept(stdin()), "invalid 'socket'")

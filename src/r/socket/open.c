@@ -167,12 +167,6 @@ static SEXP made(opening *o, const char *class) {
   return next;
 }
 
-static const char *text_or_null(SEXP x) {
-  return TYPEOF(x) == STRSXP && XLENGTH(x) == 1 && STRING_ELT(x, 0) != NA_STRING
-             ? Rf_translateChar(STRING_ELT(x, 0))
-             : NULL;
-}
-
 /* The addresses of a name. The resolver belongs to the socket, so a jump leaves nothing behind. */
 static int addresses(clu_sock *s, const char *host, int port, uint64_t deadline, clu_addr *to,
                      int *n, clu_err *e) {
@@ -223,7 +217,7 @@ SEXP ffi_socket_listen(SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep,
   memset(&o, 0, sizeof o);
   if (path == R_NilValue) {
     o.port = clu_port_arg(port, 0);
-    o.host = text_or_null(host);
+    o.host = host == R_NilValue ? NULL : clu_text_arg(host, "host");
     snprintf(o.where, sizeof o.where, "port %d", o.port);
   } else {
     o.path = R_ExpandFileName(clu_text_arg(path, "path"));
