@@ -256,3 +256,47 @@ test_that("select takes base R's own sockets, too", {
     expect_error(socket_select(list(b), timeout = 0), "invalid connection")
   })
 })
+
+test_that("an object of which a part has gone ends that direction, whichever part it is", {
+  # how many bytes of the objects `x(1)`, `x(2)` ... have gone when one of them fails
+  send_until_full <- function(x) {
+    p <- socket_pair(blocking = TRUE, timeout = 0.1, open = "a+b",
+                     options = socket_options(send_buffer = 4096))
+    on.exit(close_all(p$a, p$b))
+    before <- function() socket_info(p$a)$bytes_out
+    for (k in 1:1e5) {
+      sent <- before()
+      e <- caught(serialize(x(k), p$a))
+      if (!is.null(e)) break
+    }
+    expect_s3_class(e, "clutch_socket_timeout")
+    sent <- before() - sent
+    if (sent) expect_s3_class(caught(writeBin(raw(1), p$a)), "clutch_socket_closed")
+    sent
+  }
+  # 16 bytes an element; serialize() sends pieces of 64 kB, the last of them when it returns
+  large <- vapply(1:4, function(k) {
+    send_until_full(function(i) list(new.env(), as.list(numeric(5000 + 1000 * k))))
+  }, 1)
+  expect_gt(max(large), 0)
+  # those in one piece, for which no R code is called
+  small <- vapply(1:4, function(k) send_until_full(function(i) numeric(5000 + 200 * k)), 1)
+  expect_gt(max(small), 0)
+})
+
+test_that("an object of which nothing has gone can be sent again", {
+  p <- socket_pair(blocking = TRUE, timeout = 0.1, open = "a+b")
+  full <- 0
+  sent <- 0
+  while (full < 3) { # buffers grow
+    e <- caught(writeBin(raw(65536), p$a))
+    sent <- sent + if (is.null(e)) 65536 else e$written
+    full <- if (!is.null(e) && e$written == 0) full + 1 else 0
+  }
+  x <- list(new.env(), as.list(numeric(10000)))
+  expect_s3_class(caught(serialize(x, p$a)), "clutch_socket_timeout")
+  expect_length(readBin(p$b, "raw", sent), sent)
+  serialize(list(new.env(), 5), p$a)
+  expect_identical(unserialize(p$b)[[2L]], 5)
+  close_all(p$a, p$b)
+})

@@ -42,7 +42,8 @@ static void cork(conn *c) {
   SEXP frame = PROTECT(clu_calling_frame());
   int serializes = clu_serializes(frame);
   c->corked = NOT_CORKED;
-  c->held_n = c->cork_sent = 0;
+  c->held_n = 0;
+  c->out_before = c->s->bytes_out;
   if (serializes && clu_serializes_alone(frame)) {
     c->corked = UNTIL_OBJECT_ENDS;
     memset(&c->end, 0, sizeof c->end);
@@ -64,6 +65,24 @@ static void send_held(conn *c) {
   clu_socket_put_all(c->s, c->held, n);
 }
 
+/* Nothing more of the object leaves. If a part has, the peer sees an end, not half an object and
+ * then another. */
+static void cut_short(conn *c) {
+  if (c->s->bytes_out != c->out_before) clu_sock_shutdown(c->s, CLU_WRITE, NULL);
+}
+
+static SEXP send_held_of(void *c) {
+  send_held(c);
+  return R_NilValue;
+}
+
+static void cut_on_jump(void *c, Rboolean jump) {
+  if (jump) cut_short(c);
+}
+
+/* The object is whole: what was held of it is all of it, or the rest. */
+static void send_last(conn *c) { R_UnwindProtect(send_held_of, c, cut_on_jump, c, NULL); }
+
 /* 0: there is no room, and what was held has left. */
 static int hold(conn *c, const void *from, size_t n) {
   if (!c->held) {
@@ -75,7 +94,6 @@ static int hold(conn *c, const void *from, size_t n) {
   }
   if (c->held_n + n > HELD) {
     if (c->corked == UNTIL_OBJECT_ENDS) follow_no_more(c);
-    c->cork_sent = 1;
     send_held(c);
     if (n > HELD / 4) return 0;
   }
@@ -86,7 +104,7 @@ static int hold(conn *c, const void *from, size_t n) {
   case CLU_OBJECT_GOES_ON: break;
   case CLU_OBJECT_ENDS:
     c->corked = NOT_CORKED;
-    send_held(c);
+    send_last(c);
     break;
   default: follow_no_more(c);
   }
@@ -116,9 +134,9 @@ SEXP ffi_connection_uncork(SEXP handle, SEXP value) {
   c->corked = NOT_CORKED;
   if (!c->s) return R_NilValue;
   if (value != handle)
-    send_held(c);
-  else if (c->cork_sent)
-    clu_sock_shutdown(c->s, CLU_WRITE, NULL);
+    send_last(c);
+  else
+    cut_short(c);
   return R_NilValue;
 }
 

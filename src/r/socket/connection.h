@@ -51,7 +51,8 @@ typedef struct {
   int corked;         /* an object is being serialized: see r/socket/connection-write.c */
   clu_object_end end; /* of it */
   unsigned char *held;
-  size_t held_n, cork_sent;
+  size_t held_n;
+  uint64_t out_before; /* bytes that had left when it began */
 } conn;
 
 /* ---- connection-base.c ---- */
