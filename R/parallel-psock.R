@@ -58,7 +58,9 @@ psock_answer <- function(node, seconds) {
   answer <- tryCatch(
     .Call(ffi_psock_recv, node$con, seconds, 1e16, node$handle),
     clutch_incomplete = function(e) list(epoch = NA),
-    error = function(e) NULL
+    error = function(e) {
+      if (.Call(ffi_psock_awaited, node$con)[[3L]]) stop(e) # a time limit of R's
+    }
   )
   if (is.null(answer)) psock_died(node)
   if (identical(answer$epoch, node$info$epoch)) answer$value

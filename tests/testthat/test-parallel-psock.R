@@ -48,6 +48,25 @@ test_that("half an answer can be waited for, given up, and is not taken for the 
   stop_cluster(cl)
 })
 
+test_that("a time limit in the middle of an answer does not lose its node", {
+  linux_only()
+  cl <- make_cluster(1, node = "psock")
+  worker <- pids(cl)
+  parallel:::sendCall(cl[[1L]], function() numeric(6e6), list())
+  expect_true(eventually(length(.Call(clutch:::ffi_psock_ready, list(cl[[1L]]$con), 0)) == 1L))
+  tools::pskill(worker, tools::SIGSTOP)
+  limited <- function() {
+    setTimeLimit(elapsed = 0.3, transient = TRUE)
+    on.exit(setTimeLimit())
+    parallel:::recvResult(cl[[1L]])
+  }
+  expect_error(limited(), "time limit")
+  tools::pskill(worker, tools::SIGCONT)
+  expect_true(works(cl))
+  expect_identical(pids(cl), worker)
+  stop_cluster(cl)
+})
+
 test_that("a worker that is still sending what is not wanted any more can be sent to", {
   linux_only()
   cl <- make_cluster(1, node = "psock")

@@ -25,6 +25,7 @@ typedef struct worker {
   size_t sent;
   unsigned char *in; /* [0, end) has come, of which the object at hand has read `pos` */
   size_t cap, pos, end;
+  int was_left;   /* the last read was left by a jump while it waited: nothing is lost */
   size_t tried;   /* so many bytes were found to be too few for an object */
   uint64_t heard; /* when the last byte came */
   double *epochs; /* of requests without answer, the oldest first */
@@ -257,7 +258,9 @@ static int next_bytes(void *data, void *p, size_t n) {
     } else if (rc != CLU_OK) {
       return rc == CLU_EOF ? CLU_RESET : rc;
     }
+    w->was_left = 1;
     R_CheckUserInterrupt(); /* what has come is kept */
+    w->was_left = 0;
   }
   memcpy(p, w->in + w->pos, n);
   w->pos += n;
@@ -277,9 +280,9 @@ static void consume(worker *w) {
 }
 
 /* list(value, epoch): the next object. An error of class clutch_incomplete when nothing more of it
- * comes for `seconds`: what has come is kept for the next call. After any other error, as when it
- * is longer than `bytes`, the connection is of no more use. `node`: the handle whose answer is
- * counted, or NULL. */
+ * comes for `seconds`: what has come is kept for the next call, as where a time limit of R's ends the
+ * wait (ffi_psock_awaited() tells of that). After any other error, as when it is longer than `bytes`,
+ * the connection is of no more use. `node`: the handle whose answer is counted, or NULL. */
 SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   static const char *names[] = {"value", "epoch", ""};
   reading r;
@@ -291,6 +294,7 @@ SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   r.patience = clu_in_seconds(seconds) - r.from;
   r.most = most < 1e15 ? (size_t)most : SIZE_MAX;
   r.w->pos = 0;
+  r.w->was_left = 0;
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(out, 1, Rf_ScalarReal(r.w->n ? r.w->epochs[0] : NA_REAL));
   SET_VECTOR_ELT(out, 0, clu_unserialize_from(next_bytes, &r, NULL));
@@ -301,12 +305,14 @@ SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   return out;
 }
 
-/* c(requests without answer, seconds since the last byte of one that has come in part, or 0) */
+/* c(requests without answer, seconds since the last byte of one that has come in part, or 0, whether
+ * the last read was left by an interrupt or a time limit) */
 SEXP ffi_psock_awaited(SEXP x) {
   worker *w = get_psock(x);
-  SEXP out = Rf_allocVector(REALSXP, 2);
+  SEXP out = Rf_allocVector(REALSXP, 3);
   REAL(out)[0] = w->n;
   REAL(out)[1] = w->end ? 1e-9 * (double)(clu_os_now() - w->heard) : 0;
+  REAL(out)[2] = w->was_left;
   return out;
 }
 
