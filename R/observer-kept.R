@@ -11,7 +11,9 @@ about_path <- function(path) paste0(path, ".about")
 # `about`: a named list of strings and numbers. Who sees the file sees all of it.
 write_kept <- function(path, about) {
   new <- paste0(about_path(path), "-")
-  writeLines(paste(names(about), vapply(about, format, "", digits = 15L)), new)
+  # option OutDec, a comma perhaps, is for people
+  texts <- vapply(about, format, "", digits = 15L, decimal.mark = ".")
+  writeLines(paste(names(about), texts), new)
   file.rename(new, about_path(path))
 }
 

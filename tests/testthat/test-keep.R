@@ -114,6 +114,16 @@ test_that("the next session gets the server with its packages, and nothing of th
   expect_true(nobody_waits(place))
 })
 
+test_that("a server is found whatever option OutDec is", {
+  place <- keep_here()
+  profile <- file.path(place, "comma")
+  writeLines("options(OutDec = ',')", profile)
+  first <- a_session(place, env = c(R_PROFILE_USER = profile))
+  expect_true(one_waits())
+  second <- a_session(place, env = c(R_PROFILE_USER = profile))
+  expect_identical(server_in(second), server_in(first))
+})
+
 test_that("folder, variables and output of the nodes are the new session's", {
   place <- keep_here()
   other <- file.path(place, "other")
