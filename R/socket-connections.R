@@ -199,6 +199,7 @@ new_connection <- function(handle, description, class, open, blocking, encoding,
 #' @export
 close.clutch_socket <- function(con, ..., wait = 1) {
   .Call(ffi_socket_here, con)
+  wait <- valid_real(wait, "wait", 0)
   # whatever happens to the orderly end; a light handle is a list
   if (!is.list(con)) on.exit(close.connection(con))
   .Call(ffi_socket_end, con, wait)

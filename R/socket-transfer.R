@@ -42,7 +42,7 @@ socket_read <- function(socket, n = 65536, exact = FALSE) {
 #' @export
 socket_write <- function(socket, data) {
   check_socket(socket)
-  if (is.character(data) && length(data) == 1L) data <- charToRaw(data)
+  if (is_string(data)) data <- charToRaw(data)
   if (!is.raw(data)) invalid("data")
   invisible(.Call(ffi_socket_write, socket, data))
 }

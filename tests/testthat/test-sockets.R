@@ -402,6 +402,14 @@ test_that("arguments are checked", {
   expect_error(socket_connect(port = 9, server = NA), "invalid 'server'")
   expect_error(socket_connect(port = 9, options = 5), "invalid 'options'")
   expect_error(socket_accept(stdin()), "invalid 'socket'")
+  p <- socket_pair()
+  for (data in list(NA_character_, c("a", "b"), 5, NULL)) {
+    expect_error(socket_write(p$a, data), "invalid 'data'", class = "clutch_argument")
+  }
+  for (wait in list(NA, -1, "1")) { # it would wait for ever
+    expect_error(close(p$a, wait = wait), "invalid 'wait'", class = "clutch_argument")
+  }
+  close_all(p$a, p$b)
   expect_error(socket_timeout(stdin()), "invalid 'socket'")
   expect_error(socket_info(1), "invalid 'socket'")
   expect_error(socket_options(no_delay = 3), "invalid 'no_delay'")
