@@ -280,9 +280,10 @@ static void consume(worker *w) {
 }
 
 /* list(value, epoch): the next object. An error of class clutch_incomplete when nothing more of it
- * comes for `seconds`: what has come is kept for the next call, as where a time limit of R's ends the
- * wait (ffi_psock_awaited() tells of that). After any other error, as when it is longer than `bytes`,
- * the connection is of no more use. `node`: the handle whose answer is counted, or NULL. */
+ * comes for `seconds`: what has come is kept for the next call, as where a time limit of R's ends
+ * the wait (ffi_psock_awaited() tells of that). After any other error, as when it is longer than
+ * `bytes`, the connection is of no more use. `node`: the handle whose answer is counted, or NULL.
+ */
 SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   static const char *names[] = {"value", "epoch", ""};
   reading r;
@@ -305,8 +306,8 @@ SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   return out;
 }
 
-/* c(requests without answer, seconds since the last byte of one that has come in part, or 0, whether
- * the last read was left by an interrupt or a time limit) */
+/* c(requests without answer, seconds since the last byte of one that has come in part, or 0,
+ * whether the last read was left by an interrupt or a time limit) */
 SEXP ffi_psock_awaited(SEXP x) {
   worker *w = get_psock(x);
   SEXP out = Rf_allocVector(REALSXP, 3);
