@@ -434,24 +434,25 @@ stop_nodes <- function(cl) {
   for (nd in nodes) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
   info <- nodes[[1L]]$info
   drop_replacements(info$tasks)
-  at_stop <- info$tasks$at_stop
-  ranks <- vapply(nodes, function(nd) nd$rank, 1L)
+  ranks <- unique(vapply(nodes, function(nd) nd$rank, 1L))
   handles <- lapply(nodes, function(nd) nd$handle)
-  if (length(ranks) == length(info$hosts)) for (f in at_stop) f(info$tasks)
-  if (stops_all(info, ranks)) {
+  is_end <- is_end_of(info, ranks)
+  if (is_end) for (f in info$tasks$at_stop) f(info$tasks)
+  if (is_end && !is.null(info$plan$first)) {
     t <- info$tasks
     if (!is.null(t)) t$resize <- NULL # no host is asked for any more
     if (grows_here(info)) .Call(ffi_tasks_end_growth, t$ptr)
     ranks <- seq_along(info$hosts)
     handles <- info$handles
   }
+  set_cluster(info, stopped = union(info$stopped, ranks))
   .Call(ffi_nodes_stop, handles, 2000, 5)
-  if (length(ranks) == length(info$hosts)) {
+  if (is_end) {
     hide_cluster(info)
     forget_copies(info$tasks)
   }
   end_own_server(info, ranks)
-  if (length(ranks) == length(info$hosts)) give_server(info)
+  if (is_end) give_server(info)
   end <- launcher_of(info)$end
   if (!is.null(end)) end(info, ranks)
   tell_stop(info, ranks)
@@ -460,6 +461,6 @@ stop_nodes <- function(cl) {
 
 # Tells whether with these nodes none is left of those with which the cluster has started: then
 # those that have come later end, too.
-stops_all <- function(info, ranks) {
-  !is.null(info$plan$first) && all(seq_len(info$plan$first) %in% c(info$stopped, ranks))
+is_end_of <- function(info, ranks) {
+  all(seq_len(nodes_at_start(info)) %in% c(info$stopped, ranks))
 }

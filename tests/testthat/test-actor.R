@@ -570,3 +570,21 @@ test_that("callers do not wait for a session that is gone", {
 })
 
 stop_cluster(two)
+
+test_that("it ends with its cluster, one that grows or was stopped in parts, and not before", {
+  pid_of <- function(cl) {
+    a <- cluster_actor(cl, counting)
+    list(actor = a, pid = actor_call(a, "pid"))
+  }
+  cl <- make_cluster(c(1, 2))
+  on.exit(stop_cluster(cl))
+  a <- pid_of(cl)
+  stop_cluster(cl)
+  until(!alive(a$pid))
+  cl <- make_cluster(2)
+  a <- pid_of(cl)
+  stop_cluster(cl[c(1, 1)])
+  expect_identical(actor_call(a$actor, "pid"), a$pid)
+  stop_cluster(cl[2])
+  until(!alive(a$pid))
+})

@@ -344,3 +344,15 @@ test_that("nothing stays when the session is killed while it grows", {
     expect_identical(left_in(s), character())
   }
 })
+
+test_that("where its first nodes are stopped one by one, those that came later end with the last", {
+  cl <- make_cluster(c(2, 4), idle = 1000)
+  on.exit(stop_cluster(cl))
+  pids_of(cl, 16)
+  pids <- cluster_status(cl)$pid
+  expect_length(pids, 4L)
+  stop_cluster(cl[1])
+  expect_true(all(alive(pids[-1])))
+  stop_cluster(cl[2])
+  expect_false(any(alive(pids)))
+})
