@@ -43,8 +43,8 @@ tasks_of_code <- function(code, env, frame, o) {
       o$globals[[name]]
     } else if (exists(name, frame, inherits = FALSE)) {
       get(name, frame, inherits = FALSE)
-    } else {
-      get0(name, envir = env)
+    } else { # a promise that fails may be one that the task does not need
+      value_or_null(get0(name, envir = env))
     }
     if (has_gaps(value)) values[[name]] <- value
   }

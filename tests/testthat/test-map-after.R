@@ -224,3 +224,14 @@ test_that("with a journal the values have to be there", {
   expect_identical(collect(cluster_submit_call(cl, sqrt, list(x), .journal = journal)), sqrt(20))
   expect_identical(nrow(journal_read(journal)), 2L)
 })
+
+test_that("an argument that the expression does not come to may be missing, or fail", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  f <- function(a, b) collect(cluster_submit(cl, if (a > 5) b else a))
+  expect_identical(f(1), 1)
+  expect_identical(f(1, stop("nobody asks for it")), 1)
+  labelled <- function(a, b) collect(cluster_submit(cl, if (a > 5) b else a, .label = "a or b"))
+  expect_identical(labelled(1), 1)
+  expect_silent(expect_identical(labelled(1, stop("nobody asks for it")), 1))
+})
