@@ -83,7 +83,8 @@ element_of_column <- function(column, i) {
 
 check_row <- function(x, what) {
   names <- names(x)
-  if (is.list(x) && length(names) == length(x) && all(nzchar(names)) && !anyDuplicated(names)) {
+  are_names <- length(names) == length(x) && !anyNA(names) && all(nzchar(names))
+  if (is.list(x) && are_names && !anyDuplicated(names)) {
     if (!any(names %in% ROW_COLUMNS)) return()
     has_to_be(what, paste("without the names", toString(ROW_COLUMNS)))
   }

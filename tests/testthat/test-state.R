@@ -246,6 +246,10 @@ test_that("what is no row is refused", {
   twice <- stats::setNames(list(1, 2), c("x", "x"))
   expect_error(table_append(table, twice), "`rows`", class = "clutch_argument")
   expect_error(table_append(table, 1:3), "`rows`", class = "clutch_argument")
+  unnamed <- stats::setNames(list(1, 2), c("x", NA))
+  expect_error(table_append(table, unnamed), "`rows`", class = "clutch_argument")
+  expect_error(table_append(table, as.data.frame(unnamed, optional = TRUE)), "`rows`",
+               class = "clutch_argument")
   expect_error(table_append(table, list(id = 1)), "id, state, pid", class = "clutch_argument")
   expect_error(table_set(table, 1), "no such row", class = "clutch_argument")
   expect_error(table_set(table, 0), "`id`", class = "clutch_argument")
