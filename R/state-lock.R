@@ -76,7 +76,18 @@ tell_of_holder <- function(pid) {
 
 #' @rdname cluster_lock
 #' @export
-lock_info <- function(lock) or_there(.Call(ffi_lock_info, lock), "lock_info", lock)
+lock_info <- function(lock) or_there(lock_info_here(lock), "lock_info", lock)
+
+# The lock of a process that has ended is free, though nobody has taken it since. NULL: it is on
+# another host.
+lock_info_here <- function(lock) {
+  x <- .Call(ffi_lock_info, lock)
+  if (is.null(x) || is.na(x$pid)) return(x)
+  is_there <- .Call(ffi_processes_are_there, x$pid) &&
+    !.Call(ffi_process_letter, x$pid) %in% c("Z", "X")
+  if (!is_there) x$pid <- NA_integer_
+  x
+}
 
 #' @export
 format.clutch_lock <- function(x, ...) {

@@ -64,6 +64,8 @@ test_that("a lock whose holder was killed is had by the next, who is told", {
       with_lock(lock, tools::pskill(Sys.getpid(), tools::SIGKILL))
     }))
     expect_s3_class(e, "clutch_task_died")
+    expect_true(is.na(lock_info(lock)$pid))
+    expect_match(format(lock), "free")
     seen <- NULL
     value <- withCallingHandlers(
       with_lock(lock, "mine", timeout = 20),
