@@ -109,7 +109,8 @@ remove_temporary <- function(entry) {
 write_progress <- function(entry, done, failed) {
   file <- entry_file(entry, "progress")
   new <- paste0(file, ".new")
-  cat(done, failed, format(as.numeric(Sys.time()), digits = 15), "\n", file = new)
+  time <- format(as.numeric(Sys.time()), digits = 15, decimal.mark = ".") # whatever OutDec is
+  cat(done, failed, time, "\n", file = new)
   file.rename(new, file)
 }
 

@@ -555,3 +555,15 @@ test_that("many in a row leave no process, file, or shared memory", {
   expect_identical(list.files(place), character())
   expect_true(eventually(!length(setdiff(list.files("/dev/shm"), shared))))
 })
+
+test_that("how far a map is, is read whatever option OutDec was", {
+  entry <- tempfile()
+  dir.create(entry)
+  old <- options(OutDec = ",")
+  on.exit({
+    options(old)
+    unlink(entry, recursive = TRUE)
+  })
+  clutch:::write_progress(entry, 3, 1)
+  expect_identical(clutch:::read_progress(entry)[1:2], c(done = 3, failed = 1))
+})

@@ -545,3 +545,18 @@ test_that("option clutch.keep does it for all, also for the session's own cluste
   expect_true(eventually(!alive(server_in(preload))))
   expect_identical(nrow(kept()), 1L)
 })
+
+test_that("what a server tells of itself is read whatever option OutDec was", {
+  path <- tempfile("kept-")
+  old <- options(OutDec = ",")
+  on.exit({
+    options(old)
+    unlink(paste0(path, "*"))
+  })
+  clutch:::write_kept(path, list(pid = 1L, since = 1764558000.25, until = 1764558600.5,
+                                 place = "host, boot 4,5"))
+  about <- clutch:::read_about(clutch:::about_path(path))
+  expect_identical(about[c("pid", "since", "until", "place")],
+                   list(pid = 1, since = 1764558000.25, until = 1764558600.5,
+                        place = "host, boot 4,5"))
+})
