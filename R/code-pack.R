@@ -172,7 +172,8 @@ closure_with_gaps <- function(x, s) {
   frame_with_gaps(environment(x), s)
   now <- s$changes
   arguments <- with_gaps(formals(x), s)
-  code <- with_gaps(body(x), s)
+  # a body that is a vector is small, or R could not make the function of a gap
+  code <- if (is.language(body(x))) with_gaps(body(x), s) else body(x)
   if (s$changes == now) return(x)
   kept <- attributes(x)
   x <- as.function(c(as.list(arguments), list(code)), environment(x))

@@ -423,3 +423,16 @@ test_that("a node does not keep what has travelled in the place of a result", {
   expect_length(cluster_map(cl, 1, f, pointer = live_pointer)[[1L]], 5e6L)
   expect_lt(megabytes() - before, 20)
 })
+
+test_that("a function travels whose body is a large vector", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  register_travel("clutch_seven", function(x) 7, function(data) {
+    structure(list(data), class = "clutch_seven")
+  })
+  on.exit(register_travel("clutch_seven", NULL), add = TRUE)
+  f <- function(x, seven) NULL
+  body(f) <- as.numeric(1:30000)
+  seven <- structure(list(7), class = "clutch_seven")
+  expect_identical(cluster_map(cl, 1, f, seven), list(as.numeric(1:30000)))
+})
