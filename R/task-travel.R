@@ -62,10 +62,9 @@ pointer_of_job <- function(fun, elements, more, globals, visited) {
 # `names`: NULL: of elements.
 pointer_in_list <- function(x, visited, names = NULL) {
   for (k in seq_along(x)) {
-    part <- .subset2(x, k)
-    if (.Call(ffi_only_data, part, visited$classes, Inf)) next
+    if (.Call(ffi_only_data, .subset(x, k), visited$classes, Inf)) next # an argument may be missing
     name <- if (is.null(names)) sprintf(".x[[%d]]", k) else names[[k]]
-    found <- pointer_in(part, name, visited)
+    found <- pointer_in(.subset2(x, k), name, visited)
     if (!is.null(found)) return(found)
   }
 }
