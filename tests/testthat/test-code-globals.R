@@ -588,3 +588,20 @@ test_that("S4 methods of the workspace for generics of packages come with their 
     expect_identical(own, list(5L))
   }
 })
+
+test_that("the warning of what is large evaluates nothing", {
+  cl <- make_cluster(1)
+  old <- options(clutch.max_size = 1000)
+  on.exit({
+    options(old)
+    stop_cluster(cl)
+  })
+  maker <- function(big, other) {
+    force(big)
+    function(i) if (i > 5) other else length(big)
+  }
+  f <- maker(runif(1000), stop("nobody asks for it"))
+  expect_warning(values <- cluster_map(cl, 1:2, f), "'big' in the environment of the function",
+                 class = "clutch_large")
+  expect_identical(values, list(1000L, 1000L))
+})
