@@ -3,6 +3,7 @@
 
 # A node did not find `name`: who has it in the session?
 hint_for_name <- function(name) {
+  if (!nzchar(name)) return("") # R has no such name
   if (is_of_session(name)) {
     text <- "\nThe node does not have '%s': send it with `.globals = \"%s\"` or cluster_export()"
     return(sprintf(text, name, name))

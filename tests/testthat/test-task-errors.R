@@ -33,6 +33,13 @@ test_that("a clutch_task_error has element, node, call, stack and the original c
   })
 })
 
+test_that("an error that tells of an object without a name is told as it is", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  e <- task_error_of(cluster_map(cl, 1, function(i) stop("object '' not found")))
+  expect_match(conditionMessage(e), "object '' not found$")
+})
+
 test_that("a stopped cluster is an error, and stopping with tasks under way leaves nothing", {
   linux_only()
   cl <- make_cluster(2)
