@@ -185,7 +185,7 @@ cluster_submit_call <- new_submit(alist(cl = , f = , args = list()), function() 
 function_to_call <- function(f, env, what = "`f`") {
   if (is.function(f) || inherits(f, "formula")) return(as_task_function(f, env))
   check_needed(f, what, is.character, "a function, the name of one, or a formula")
-  named <- get0(f, envir = env, mode = "function")
+  named <- if (nzchar(f)) get0(f, envir = env, mode = "function")
   if (is.null(named)) throw("argument", sprintf("there is no function '%s'", f))
   named
 }

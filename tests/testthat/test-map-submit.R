@@ -568,3 +568,13 @@ test_that("a task that is tried again does not wait while its new node has nothi
   expect_setequal(unlist(collect_all(tasks)), pids(cl))
   unlink(go)
 })
+
+test_that("the name of no function is an error that says so", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  expect_error(cluster_submit_call(cl, "not_there"), "no function 'not_there'",
+               class = "clutch_argument")
+  expect_error(cluster_submit_call(cl, ""), "no function ''", class = "clutch_argument")
+  expect_error(cluster_map(cl, 1:2, sqrt, .reduce = ""), "no function ''",
+               class = "clutch_argument")
+})
