@@ -56,9 +56,12 @@ attach_here <- function(packages) {
 # A function of an element and its number. An error is told while the frames of the function are
 # there: options(error = ) and traceback() see them.
 caller_here <- function(f, more, goes_on) {
+  # one that is missing stays so, and the others are not evaluated a second time
+  is_given <- !vapply(more, identical, NA, quote(expr = )) # nolint: spaces_inside_linter.
+  more[is_given] <- lapply(more[is_given], enquote)
   one <- function(x, i) {
     withCallingHandlers(
-      do.call(f, c(list(x), more), quote = TRUE),
+      do.call(f, c(list(enquote(x)), more)),
       error = function(e) stop(error_here(e, i))
     )
   }

@@ -76,3 +76,12 @@ test_that("what needs nodes is an error", {
                class = "clutch_package")
   expect_false(file.exists(path))
 })
+
+test_that("a constant argument may be missing, as on a cluster", {
+  map <- function(option) {
+    cluster_map("here", 1:2, function(i, option, other) c(missing(option), missing(other)), option,
+                other = quote(a + b))
+  }
+  expect_identical(map(), list(c(TRUE, FALSE), c(TRUE, FALSE)))
+  expect_identical(map(quote(a)), list(c(FALSE, FALSE), c(FALSE, FALSE)))
+})
