@@ -42,9 +42,10 @@ has_simple_start <- function(env) {
   is_simple_profile(path.expand(variable("R_PROFILE", etc("Rprofile.site"))))
 }
 
+# A file that cannot be read has no lines: R does without it, too.
 lines_of <- function(file) {
   if (!file.exists(file)) return(character())
-  suppressWarnings(readLines(file))
+  suppressWarnings(tryCatch(readLines(file), error = function(e) character()))
 }
 
 is_simple_profile <- function(file) {

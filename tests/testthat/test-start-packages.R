@@ -403,3 +403,18 @@ test_that("a node is ended before it has attached them", {
     expect_true(eventually(!any(alive(ids))))
   }
 })
+
+test_that("a folder in the place of a file of variables is none, to nodes as to R", {
+  folder <- tempfile("files-")
+  dir.create(file.path(folder, ".Renviron"), recursive = TRUE)
+  old <- setwd(folder)
+  on.exit({
+    setwd(old)
+    unlink(folder, recursive = TRUE)
+  })
+  for (strategy in all_strategies) {
+    cl <- make_cluster(1, strategy)
+    expect_identical(cluster_map(cl, 1, identity), list(1))
+    stop_cluster(cl)
+  }
+})
