@@ -38,6 +38,7 @@ check_on <- function(x, what) {
 # `cl`: NULL: the session's own. The value is a handle of class "clutch_job".
 detach_map <- function(cl, elements, f, more, o, env) {
   check_detachable(o)
+  if (inherits(cl, "clutch_cluster") && length(cl)) check_knows_tasks(info_of(cl))
   o$needs <- find_needs(list(f, elements, more), o$globals, env)
   work <- list(cluster = cluster_description(cl), elements = elements, f = f, more = more, o = o,
                options = options_for_runner())

@@ -6,10 +6,7 @@ tasks_of <- function(cl) {
   check_cluster(cl)
   if (length(cl) == 0L) throw("argument", "a cluster without nodes cannot do anything")
   info <- info_of(cl)
-  if (is.null(info$handles)) {
-    throw("argument", paste("nodes of base R (node = \"psock\") do not know tasks:",
-                            "use them with the functions of package parallel"))
-  }
+  check_knows_tasks(info)
   if (is.null(info$tasks)) {
     new <- tasks_new(info)
     set_cluster(info, tasks = new)
@@ -23,6 +20,12 @@ tasks_of <- function(cl) {
   if (!is.null(t$deaths_in_a_row)) t$deaths_in_a_row[t$ranks] <- 0L
   for (f in t$at_work) f(t)
   t
+}
+
+check_knows_tasks <- function(info) {
+  if (!is.null(info$handles)) return(invisible())
+  throw("argument", paste("nodes of base R (node = \"psock\") do not know tasks:",
+                          "use them with the functions of package parallel"))
 }
 
 # Some node is not there any more. The ranks of all.

@@ -361,6 +361,18 @@ test_that("a bound in time or memory ends it", {
   expect_true(eventually(!length(runners_in(folder))))
 })
 
+test_that("a map on nodes of base R is not detached", {
+  cl <- make_cluster(1, node = "psock")
+  journal <- tempfile(fileext = ".journal")
+  on.exit({
+    stop_cluster(cl)
+    unlink(journal)
+  })
+  expect_error(cluster_map(cl, 1:2, sqrt, .journal = journal, .detach = TRUE), "psock",
+               class = "clutch_argument")
+  expect_false(file.exists(journal))
+})
+
 test_that("what is of no use is an error before anything starts", {
   folder <- new_jobs_folder()
   on.exit(end_jobs(folder))
