@@ -190,10 +190,17 @@ suite_of <- function(path, package, load) {
   is_source <- is.null(package) && is_root
   if (is_root && path == root) path <- dir_of_tests(root)
   about <- if (!is.null(root)) read.dcf(file.path(root, "DESCRIPTION"))[1L, ] else character()
-  if (is.null(package) && load != "none") package <- about[["Package"]]
+  if (is.null(package) && load != "none") package <- package_named(about, path, load)
   list(dir = path, root = root, package = package, load = load, only = only,
        load_all = load_all_arguments(about), is_check = load == "installed" && !is_source,
        env = if (is_source) c(NOT_CRAN = "true"))
+}
+
+# `about`: the fields of its file DESCRIPTION.
+package_named <- function(about, path, load) {
+  if ("Package" %in% names(about)) return(about[["Package"]])
+  text <- "load = \"%s\": no file DESCRIPTION names the package of %s, see load = \"none\""
+  throw("argument", sprintf(text, load, path))
 }
 
 load_choices <- c("source", "installed", "none")

@@ -157,6 +157,14 @@ test_that("what cannot be tested is said at once", {
   expect_error(tested(file.path(root, "nowhere")), class = "clutch_argument")
   expect_error(tested(root, timeout = -1), class = "clutch_argument")
   expect_error(tested(root, load = "somehow"), class = "clutch_argument")
+  nameless <- tempfile("nameless-")
+  on.exit(unlink(nameless, recursive = TRUE), add = TRUE)
+  dir.create(file.path(nameless, "tests", "testthat"), recursive = TRUE)
+  writeLines("Type: project", file.path(nameless, "DESCRIPTION"))
+  expect_error(tested(nameless), "names the package", class = "clutch_argument")
+  unlink(file.path(nameless, "DESCRIPTION"))
+  expect_error(tested(file.path(nameless, "tests"), load = "installed"), "names the package",
+               class = "clutch_argument")
   bad <- new_package(list("setup.R" = "stop('no setup')",
                           "test-a.R" = "test_that('a', { expect_true(TRUE) })"))
   e <- expect_error(tested(bad), "no setup|setup.R")
