@@ -125,7 +125,8 @@ cluster_for_futures <- function(spec) {
 stop_workers <- function(backend, interrupt = TRUE, ...) {
   if (interrupt) for (f in active_futures(backend)) give_up(f)
   empty_registry(backend)
-  if (!is.null(backend$cluster)) stop_cluster(backend$cluster)
+  # that of a forked child's parent is not the child's to stop
+  if (!is.null(backend$cluster) && backend$pid == Sys.getpid()) stop_cluster(backend$cluster)
   backend$cluster <- NULL
   close_journal(backend)
   TRUE

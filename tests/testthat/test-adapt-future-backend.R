@@ -59,3 +59,15 @@ test_that("after an interrupt the nodes are free", {
     expect_true(ends(s))
   }
 })
+
+test_that("a forked child that has another plan leaves its parent's workers alone", {
+  linux_only()
+  skip_if_not_installed("future")
+  loadNamespace("future")
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  backend <- list2env(list(cluster = cl, pid = Sys.getpid(), workers = 1, reg = "clutch-test"))
+  child <- parallel::mcparallel(clutch:::stop_workers(backend))
+  expect_identical(parallel::mccollect(child)[[1L]], TRUE)
+  expect_identical(cluster_map(cl, 1, identity), list(1))
+})
