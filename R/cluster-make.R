@@ -436,6 +436,10 @@ stop_nodes <- function(cl) {
   drop_replacements(info$tasks)
   ranks <- unique(vapply(nodes, function(nd) nd$rank, 1L))
   handles <- lapply(nodes, function(nd) nd$handle)
+  if (info$is_apart) {
+    .Call(ffi_nodes_stop, handles, 2000, 5)
+    return(invisible(NULL))
+  }
   is_end <- is_end_of(info, ranks)
   if (is_end) for (f in info$tasks$at_stop) f(info$tasks)
   if (is_end && !is.null(info$plan$first)) {

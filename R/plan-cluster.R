@@ -25,6 +25,7 @@ new_record <- function(plan) {
     source = NULL, # which copies of packages they were told of, see task-source.R
     resources = NULL, # what its hosts have to hand out, see resources_of()
     stopped = NULL, # numbers of the nodes that were stopped
+    is_apart = FALSE, # TRUE: it has one node that is no part of the cluster, see cluster_apart()
     lost_servers = NULL, # how earlier fork servers of its nodes ended, by pid as text
     by_killer = NULL, # by number as text: whether the out-of-memory killer has ended that node
     oom_kills = oom_kills(), # how many kills there were at the start
@@ -70,7 +71,8 @@ set_cluster <- function(info, ...) {
 cluster_apart <- function(info, rank, handle) {
   apart <- list2env(as.list(info, all.names = TRUE), parent = emptyenv())
   apart$handles[[rank]] <- handle
-  apart$tasks <- NULL
+  apart$tasks <- apart$view <- NULL
+  apart$is_apart <- TRUE
   lockEnvironment(apart)
   apart
 }

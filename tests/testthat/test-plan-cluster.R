@@ -37,3 +37,22 @@ test_that("a node that is cloned has a cluster of its own, with the same plan", 
   expect_identical(apart$plan, info$plan)
   expect_false(is.null(info$tasks))
 })
+
+test_that("the cluster goes on when a node that is cloned is stopped", {
+  linux_only()
+  cl <- make_cluster(c(1, 2), idle = 1000)
+  on.exit(stop_cluster(cl))
+  wait <- function(i) {
+    Sys.sleep(0.3)
+    Sys.getpid()
+  }
+  cluster_map(cl, 1:8, wait, .chunk = 1)
+  pids <- cluster_status(cl)$pid
+  expect_length(pids, 2L)
+  clone <- structure(list(clutch:::clone_node(cl[[1L]])), class = class(cl))
+  pid <- parallel::clusterCall(clone, Sys.getpid)[[1L]]
+  expect_null(stop_cluster(clone))
+  expect_false(alive(pid))
+  expect_true(all(alive(pids)))
+  expect_identical(cluster_map(cl, 1:2, identity), list(1L, 2L))
+})
