@@ -134,8 +134,8 @@ check_options <- function(options, arguments) {
   rscript <- rscript_of_session()
   list(
     methods = !identical(options$methods, FALSE),
-    renice = if (is.null(options$renice)) NA_integer_ else as.integer(options$renice),
-    rscript = if (is.null(options$rscript)) rscript else path.expand(options$rscript),
+    renice = check_renice(options$renice),
+    rscript = path.expand(check_one(options$rscript, "`rscript`", is_filled, "a program", rscript)),
     rscript_given = "rscript" %in% given,
     given = given,
     process = check_process_options(options[intersect(given, process_options)])
@@ -172,13 +172,22 @@ check_process_options <- function(o) {
     homogeneous = flag("homogeneous", TRUE),
     manual = flag("manual", FALSE),
     user = one("user", NULL, is_user_name, "the name of a user"),
-    rshcmd = one("rshcmd", "ssh", is.character, "one string"),
+    rshcmd = one("rshcmd", "ssh", has_words, "a command"),
     backlog = one("backlog", NA_integer_, is.numeric, "a number"),
     secret = one("secret", NULL, is_secret, "64 hexadecimal digits"),
     tls = flag("tls", TRUE),
     node = check_choice(if (is.null(o$node)) kinds else o$node, "`node`", kinds)
   )
 }
+
+# A number as base R takes it; NA: as the session's.
+check_renice <- function(x, what = "`renice`") {
+  if (is.null(x) || (is.atomic(x) && length(x) == 1L && is.na(x))) return(NA_integer_)
+  ok <- function(x) is.numeric(x) && abs(x) <= 1000 && x == trunc(x)
+  as.integer(check_needed(x, what, ok, "a whole number"))
+}
+
+has_words <- function(x) is.character(x) && grepl("[^ ]", x)
 
 is_user_name <- function(x) is.character(x) && grepl("^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*$", x)
 
@@ -230,6 +239,14 @@ check_host <- function(s) {
   bad <- setdiff(names(s), node_options)
   if (length(bad)) throw("argument", sprintf("a node has no option '%s'", bad[[1L]]))
   check_host_name(s$host)
+  one <- function(name, ok, text) check_one(s[[name]], sprintf("`%s` of a node", name), ok, text)
+  one("rscript", is_filled, "a program")
+  one("user", is_user_name, "the name of a user")
+  one("rshcmd", has_words, "a command")
+  one("master", is.character, "the name of this machine, as the nodes know it")
+  one("outfile", is.character, "one string")
+  check_strings(s$rscript_args, "`rscript_args` of a node")
+  check_renice(s$renice, "`renice` of a node")
   s
 }
 

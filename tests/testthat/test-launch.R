@@ -54,6 +54,18 @@ test_that("a dry run checks what a start checks", {
   expect_error(show_start(c("localhost", "far"), "spawn"), "starts nodes on this machine only",
                class = "clutch_argument")
   expect_error(show_start(0), class = "clutch_argument")
+  bad <- list(renice = list("x", 1:2, 0.5), rscript = list(5, "", c("a", "b")),
+              rshcmd = list(5, "", " "), user = list("-l", 5), master = list(5, c("a", "b")),
+              outfile = list(5))
+  for (name in names(bad)) for (value in bad[[name]]) {
+    option <- stats::setNames(list(value), name)
+    expect_error(do.call(launch_plan, c(list("far", "parallel"), option)), sprintf("`%s`", name),
+                 class = "clutch_argument")
+    of_node <- list(list("localhost", c(list(host = "far"), option)), "parallel")
+    expect_error(do.call(launch_plan, of_node), sprintf("`%s` of a node", name),
+                 class = "clutch_argument")
+  }
+  expect_s3_class(launch_plan(1, renice = NA), "clutch_launch_plan")
 })
 
 test_that("what makes a start quick is gone from the environment when the nodes are there", {
