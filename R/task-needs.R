@@ -6,8 +6,8 @@ WHOLE <- 10000
 
 # ---- what the user says ----
 
-# Option `needs`: NULL, or list(memory, cores, units): numbers, or NULL; `units` has one vector for
-# each kind. Each has one number for all elements, or one an element.
+# Option `needs`: NULL, or list(memory, cores, units, what): numbers, or NULL; `units` has one vector
+# for each kind. Each has one number for all elements, or one an element. `what`: what errors call it.
 check_needs <- function(x, what) {
   if (is.null(x)) return(NULL)
   form <- "a named list such as list(memory = \"2 GB\", cores = 4, gpu = 0.5)"
@@ -23,17 +23,19 @@ check_needs <- function(x, what) {
   list(
     memory = if (!is.null(x$memory)) check_memory_need(x$memory, part("memory")),
     cores = if (!is.null(x$cores)) check_cores_need(x$cores, part("cores")),
-    units = Map(check_units_need, x[kinds], vapply(kinds, part, ""))
+    units = Map(check_units_need, x[kinds], vapply(kinds, part, "")),
+    what = what
   )
 }
 
 # Errors call a part of it so.
 part_of_needs <- function(what, name) {
-  if (endsWith(what, "`")) sub("`$", sprintf("$%s`", name), what) else paste0(what, "$", name)
+  if (!endsWith(what, "`")) return(sprintf("element `%s` of %s", name, what)) # of an option
+  paste0(substr(what, 1L, nchar(what) - 1L), "$", name, "`")
 }
 
 check_memory_need <- function(x, what) {
-  if (!length(x)) has_to_be(what, "a size for all elements, or one an element")
+  if (!length(x) || !is.vector(x)) has_to_be(what, "a size for all elements, or one an element")
   vapply(seq_along(x), function(k) check_size(x[[k]], what), 1)
 }
 
@@ -56,7 +58,7 @@ check_units_need <- function(x, what) {
 
 # For ffi_job_new(): list(table, of, exact), see src/r/tasks/needs.h, or NULL. `n`: elements; NULL:
 # one task. What no host can ever meet is an error.
-needs_of_job <- function(t, asked, n, what = "`.needs`") {
+needs_of_job <- function(t, asked, n, what = asked$what) {
   if (is.null(asked)) return(NULL)
   parts <- c(asked["memory"], asked["cores"], asked$units)
   parts <- parts[!vapply(parts, is.null, NA)]
@@ -135,7 +137,7 @@ check_ever <- function(ledger, table, what) {
 
 # Tasks on all of these nodes are to be at work at the same time, and each asks for this: a host has
 # to have it for all of its nodes. An error where it has not. `ranks`: of the nodes.
-check_at_once <- function(t, asked, ranks, what = "`.needs`") {
+check_at_once <- function(t, asked, ranks, what = asked$what) {
   if (is.null(asked)) return(invisible())
   needs_of_job(t, asked, NULL, what)
   has_ledger <- !is.null(asked$cores) || length(asked$units)

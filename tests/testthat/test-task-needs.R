@@ -19,7 +19,7 @@ test_that("what makes no sense is an error before anything starts", {
   on.exit(stop_cluster(cl))
   touched <- tempfile()
   map <- function(...) cluster_map(cl, 1:3, function(i) file.create(touched), .needs = list(...))
-  for (memory in list(-1, NA, 0, "2 parsecs", "", "-2 GB", list(1, NULL), character())) {
+  for (memory in list(-1, NA, 0, "2 parsecs", "", "-2 GB", list(1, NULL), character(), mean)) {
     expect_match(of_class("clutch_argument", map(memory = memory)), "`.needs$memory`", fixed = TRUE)
   }
   for (cores in list(0, -1, 1.5, NA, "2", Inf)) {
@@ -53,6 +53,24 @@ test_that("what nothing can ever meet is an error that names both figures", {
   on.exit(options(old), add = TRUE)
   expect_match(of_class("clutch_resources", map(memory = "101 MB")), "101 MB, and there are 100 MB")
   expect_identical(map(memory = "100MB", cores = 4, gpu = 2), list(1L, 2L, 3L))
+})
+
+test_that("an error of what an option asks for names the option", {
+  cl <- make_cluster(1, resources = list(cores = 4))
+  on.exit(stop_cluster(cl))
+  old <- options(clutch.needs = NULL)
+  on.exit(options(old), add = TRUE)
+  text_with <- function(class, ...) {
+    options(clutch.needs = list(...))
+    of_class(class, cluster_map(cl, 1:3, identity))
+  }
+  expect_match(text_with("clutch_argument", cores = "2"),
+               "^element `cores` of option 'clutch.needs' has to be")
+  expect_match(text_with("clutch_argument", cores = 1:2),
+               "^element `cores` of option 'clutch.needs' has 2 values")
+  expect_match(text_with("clutch_resources", cores = 5),
+               "^element `cores` of option 'clutch.needs' asks for 5, and there are 4")
+  expect_match(text_with("clutch_resources", tpu = 1), "^option 'clutch.needs' asks for 'tpu'")
 })
 
 test_that("resources of make_cluster() are checked", {
