@@ -122,6 +122,7 @@ cluster_submit <- new_submit(alist(cl = , expr = ), function() { # nolint: space
   }
   cl <- cluster_or_own(cl)
   given(expr, "expr")
+  check_one(.label, "`.label`", is.atomic, "a string")
   code <- substitute(expr)
   env <- parent.frame()
   # to make a text of code takes as long as all else: where it is short, not before it is wanted
@@ -162,6 +163,7 @@ submit_plain <- function(cl, code, env) {
 cluster_submit_call <- new_submit(alist(cl = , f = , args = list()), function() { # nolint
   cl <- cluster_or_own(cl)
   given(f, "f")
+  check_one(.label, "`.label`", is.atomic, "a string")
   code <- as.call(list(substitute(f), quote(...)))
   env <- parent.frame()
   fun <- function_to_call(f, env)

@@ -578,3 +578,13 @@ test_that("the name of no function is an error that says so", {
   expect_error(cluster_map(cl, 1:2, sqrt, .reduce = ""), "no function ''",
                class = "clutch_argument")
 })
+
+test_that("a label is one string", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  for (bad in list(c("a", "b"), character(), NA_character_, list("a"))) {
+    expect_error(cluster_submit(cl, 1, .label = bad), "`.label`", class = "clutch_argument")
+    expect_error(cluster_submit_call(cl, identity, list(1), .label = bad), "`.label`",
+                 class = "clutch_argument")
+  }
+})
