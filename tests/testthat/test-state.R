@@ -250,7 +250,7 @@ test_that("what is no row is refused", {
   expect_error(table_append(table, 1:3), "`rows`", class = "clutch_argument")
   unnamed <- stats::setNames(list(1, 2), c("x", NA))
   expect_error(table_append(table, unnamed), "`rows`", class = "clutch_argument")
-  expect_error(table_append(table, as.data.frame(unnamed, optional = TRUE)), "`rows`",
+  expect_error(table_append(table, stats::setNames(data.frame(a = 1, b = 2), c("a", NA))), "`rows`",
                class = "clutch_argument")
   expect_error(table_append(table, list(id = 1)), "id, state, pid", class = "clutch_argument")
   expect_error(table_set(table, 1), "no such row", class = "clutch_argument")
