@@ -256,6 +256,24 @@ TEST(hosts_that_never_have_it_are_not_waited_for) {
   clu_sched_free(s);
 }
 
+/* Where a kind of units is found out later, tasks that are at work keep what they have. */
+TEST(what_was_given_is_not_free_in_a_second_ledger) {
+  clu_sched *s = cluster(3, 4, 1);
+  clu_job *j = asking(s, 3, 2, CLU_WHOLE);
+  clu_host_has has = {.cores = 4, .units = {1, 1}};
+  int host_of[3] = {0}, a;
+  memset(seqs, 0, sizeof seqs);
+  a = sent(s, 0, j, 0);
+  CHECK(a >= 0 && next_is(s, 0, CLU_ACT_NONE));
+  CHECK_INT_EQ(clu_sched_set_ledger(s, clu_ledger_new(&has, 1), host_of, 3), CLU_OK);
+  CHECK(next_is(s, 0, CLU_ACT_NONE) && cores_at(s, a) == 2);
+  CHECK(answers(s, a, SECOND, 0));
+  a = sent(s, 0, j, 1);
+  CHECK(a >= 0 && next_is(s, 0, CLU_ACT_NONE));
+  CHECK(answers(s, a, SECOND, 0) && sent(s, 0, j, 2) >= 0);
+  clu_sched_free(s);
+}
+
 /* ---- the last ones ---- */
 
 /* Nine equal tasks on eight cores: the last one waits for the others, which are about to end, and

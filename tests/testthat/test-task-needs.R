@@ -142,6 +142,31 @@ test_that("parts share a unit, and each element can ask for something else", {
   expect_true("gpu" %in% x[[2L]] && !"gpu" %in% x[[1L]])
 })
 
+test_that("what a task has is not free when GPUs are looked for meanwhile", {
+  old <- Sys.getenv("CUDA_VISIBLE_DEVICES", NA)
+  Sys.setenv(CUDA_VISIBLE_DEVICES = "7")
+  go <- tempfile()
+  began <- tempfile()
+  cl <- make_cluster(3, resources = list(licence = 1, cores = 4))
+  on.exit({
+    stop_cluster(cl)
+    unlink(c(go, began))
+    if (is.na(old)) Sys.unsetenv("CUDA_VISIBLE_DEVICES") else Sys.setenv(CUDA_VISIBLE_DEVICES = old)
+  })
+  holder <- cluster_submit_call(cl, function(began, go) {
+    file.create(began)
+    while (!file.exists(go)) Sys.sleep(0.01)
+  }, list(began, go), .needs = list(licence = 1))
+  expect_true(eventually(file.exists(began)))
+  has <- cluster_map(cl, 1, function(i) task_resources()$gpu, .needs = list(gpu = 1))
+  expect_identical(has, list("7"))
+  others <- lapply(1:2, function(i) cluster_submit(cl, task_resources(), .needs = list(licence = 1)))
+  expect_identical(cluster_map(cl, 1:4, identity), as.list(1:4))
+  expect_false(any(resolved(others)))
+  file.create(go)
+  expect_identical(lapply(collect_all(others, timeout = 60), `[[`, "licence"), list("0", "0"))
+})
+
 test_that("a death frees its unit, and the task gets one again", {
   cl <- make_cluster(3, resources = list(gpu = 0:1, cores = 4))
   on.exit(stop_cluster(cl))

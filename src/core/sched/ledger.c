@@ -151,13 +151,17 @@ void clu_ledger_give(clu_ledger *l, int i, const clu_need *need, uint32_t cores,
     if (need->parts[k]) give_units(h, k, need->parts[k], out);
 }
 
-void clu_ledger_return(clu_ledger *l, int i, const clu_grant *g) {
-  host *h = &l->hosts[i];
-  h->used -= g->cores;
+/* `sign`: 1: it is free from now on, -1: it is not. */
+static void change(host *h, const clu_grant *g, int sign) {
+  h->used -= sign * (int64_t)g->cores;
   for (int k = 0; k < CLU_KINDS; k++)
     for (uint32_t u = 0; g->parts[k] && u < h->has.units[k]; u++)
-      if (clu_grant_has(g, k, (int)u)) h->left[k][u] = (uint16_t)(h->left[k][u] + g->parts[k]);
+      if (clu_grant_has(g, k, (int)u))
+        h->left[k][u] = (uint16_t)(h->left[k][u] + sign * (int)g->parts[k]);
 }
+
+void clu_ledger_take(clu_ledger *l, int i, const clu_grant *g) { change(&l->hosts[i], g, -1); }
+void clu_ledger_return(clu_ledger *l, int i, const clu_grant *g) { change(&l->hosts[i], g, 1); }
 
 void clu_ledger_count(clu_ledger *l, int i, int cores) { l->hosts[i].used += cores; }
 

@@ -65,6 +65,8 @@ int clu_ledger_could(const clu_ledger *l, int host, const clu_need *need);
 int clu_ledger_fits(const clu_ledger *l, int host, const clu_need *need, uint64_t job);
 /* Gives what fits, with so many cores: at least as many as it asks for, and one. */
 void clu_ledger_give(clu_ledger *l, int host, const clu_need *need, uint32_t cores, clu_grant *out);
+/* The task has this already, given by a ledger before, of hosts that had the same units. */
+void clu_ledger_take(clu_ledger *l, int host, const clu_grant *g);
 /* The task has ended, however it did. */
 void clu_ledger_return(clu_ledger *l, int host, const clu_grant *g);
 /* Tasks that ask for nothing have so many cores more, or less, there. */

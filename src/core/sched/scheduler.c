@@ -165,6 +165,7 @@ int clu_sched_set_ledger(clu_sched *s, clu_ledger *ledger, const int *host_of, i
     clu_sched_node *nd = s->nodes[i];
     if (!nd) continue;
     nd->core = 0;
+    if (nd->granted) clu_ledger_take(ledger, clu_sched_host_of(s, nd), nd->grant);
     clu_sched_node_count_core(s, nd, nd->counted);
   }
   return CLU_OK;

@@ -170,8 +170,9 @@ const clu_need *clu_job_need(const clu_job *j, uint64_t task);
 
 /* From now on tasks get what they ask for of this ledger, which is the scheduler's from then on.
  * `host_of`: by node, `n` of them, the number of its host; read only now. To be called before the
- * first job that asks for anything; a second time only while nothing was given. CLU_OK or
- * CLU_NOMEM. */
+ * first job that asks for anything. A second ledger may have kinds behind those of the first, and
+ * else the same hosts and units: what was given by the first is not free there. CLU_OK or
+ * CLU_NOMEM: nothing has changed then. */
 int clu_sched_set_ledger(clu_sched *s, clu_ledger *ledger, const int *host_of, int n);
 /* Tells what node `i` has of it; NULL: nothing. */
 const clu_grant *clu_sched_node_grant(const clu_sched *s, int i);

@@ -32,13 +32,14 @@ static void free_texts(char **texts, size_t n) {
   free(texts);
 }
 
-void clu_engine_resources_free(clu_engine *t) {
-  struct clu_engine_resources *r = &t->resources;
+static void free_resources(struct clu_engine_resources *r) {
   free_texts(r->names, (size_t)r->kinds);
   free_texts(r->units, (size_t)r->hosts * (size_t)r->kinds);
   free(r->host_of);
   memset(r, 0, sizeof *r);
 }
+
+void clu_engine_resources_free(clu_engine *t) { free_resources(&t->resources); }
 
 static uint32_t count_names(const char *names) {
   uint32_t n = names[0] != 0;
@@ -72,14 +73,19 @@ static int copy_resources(struct clu_engine_resources *to, const clu_resources *
 }
 
 int clu_engine_set_resources(clu_engine *t, const clu_resources *r) {
+  struct clu_engine_resources now;
   clu_ledger *l;
   int rc;
-  clu_engine_resources_free(t);
-  rc = copy_resources(&t->resources, r, t->n);
+  memset(&now, 0, sizeof now);
+  rc = copy_resources(&now, r, t->n);
   l = rc == CLU_OK ? ledger_of(r) : NULL;
-  if (l && clu_sched_set_ledger(t->sched, l, r->host_of, t->n) == CLU_OK) return CLU_OK;
-  clu_engine_resources_free(t);
-  return CLU_NOMEM;
+  if (!l || clu_sched_set_ledger(t->sched, l, r->host_of, t->n) != CLU_OK) {
+    free_resources(&now);
+    return CLU_NOMEM;
+  }
+  free_resources(&t->resources);
+  t->resources = now;
+  return CLU_OK;
 }
 
 /* ---- what a job asks for ---- */
