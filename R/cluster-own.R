@@ -307,6 +307,7 @@ has_open_tasks <- function(cl) {
 drop_own <- function(cl) {
   info <- info_of(cl)
   if (grows_here(info)) .Call(ffi_tasks_end_growth, info$tasks$ptr)
+  set_cluster(info, stopped = seq_along(info$hosts))
   .Call(ffi_nodes_stop, info$handles, 2000, 0)
   tell_stop(info, seq_along(cl), "it is made anew")
   invisible()

@@ -34,6 +34,7 @@ clone_node <- function(x, ...) {
     old <- .Call(ffi_node_info, .subset2(x, "handle"))
     tell_death_of(info, old, death_text(old, info))
     .Call(ffi_node_swap, .subset2(x, "handle"), fresh)
+    set_cluster(info, stopped = setdiff(info$stopped, rank))
     tell_replacement(info, rank)
   }
   set_up_again(x)

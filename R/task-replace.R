@@ -20,6 +20,7 @@ SETTLE_SLICE <- 0.02 # seconds between two checks of the others while one is wai
 
 # A new process behind the same handle: whether it is there, or to be expected.
 replace_dead <- function(t, index) {
+  if (index %in% t$info$stopped) return(invisible(FALSE)) # it had died before, unseen
   key <- format(index)
   if (may_come_again(t, index)) return(invisible(TRUE))
   if (is_under_way(t$replacements[[key]])) return(invisible(TRUE))

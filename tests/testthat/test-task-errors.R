@@ -40,6 +40,20 @@ test_that("an error that tells of an object without a name is told as it is", {
   expect_match(conditionMessage(e), "object '' not found$")
 })
 
+test_that("a node that had died before its cluster was stopped is not replaced afterwards", {
+  for (strategy in c("fork_server", "parallel")) {
+    cl <- make_cluster(2, strategy)
+    task <- cluster_submit(cl, Sys.sleep(100))
+    expect_true(eventually(any(cluster_status(cl)$state == "busy")))
+    tools::pskill(pids(cl), 9L)
+    expect_true(eventually(!any(alive(pids(cl)))))
+    stop_cluster(cl)
+    expect_error(collect(task), class = "clutch_task_error")
+    expect_error(cluster_map(cl, 1:2, identity), class = "clutch_stopped")
+    expect_false(any(cluster_status(cl)$state %in% c("idle", "busy", "starting")))
+  }
+})
+
 test_that("a stopped cluster is an error, and stopping with tasks under way leaves nothing", {
   linux_only()
   cl <- make_cluster(2)
