@@ -56,6 +56,7 @@ tasks_new <- function(info) {
     replacements = NULL, # see task-replace.R
     resize = NULL, # see resize-hosts.R
 
+    unheard = NULL, # deaths that R was told of and has not seen to, see hear_of_deaths()
     latest = NULL, # the last death, as of death_of()
     ended = list(), # by node, as text: its latest death, if it was this session that ended it
     waits = NULL, # of parts of runs: see remember_waits()

@@ -4,6 +4,7 @@
 # `known`: how many of its failures the caller knows. Deaths are seen to here. What there is to do
 # for the caller, by name: see ffi_tasks_step().
 task_step <- function(t, job, seconds, known = Inf) {
+  if (length(t$unheard)) hear_of_deaths(t)
   if (length(t$replacements)) {
     see_to_replacements(t)
     seconds <- min(seconds, 0.05)
@@ -30,9 +31,15 @@ bring_back_idle <- function(t) {
   any(vapply(.Call(ffi_tasks_idle_nodes, t$ptr), function(rank) attach_node(t, rank), NA))
 }
 
-# A thread may have seen some while this one was elsewhere: src/core/tasks/engine.h.
+# A thread may have seen some while this one was elsewhere: src/core/tasks/engine.h. Who jumps out of
+# a replacement, by an interrupt or a warning that is an error, leaves the other deaths to the next.
 hear_of_deaths <- function(t) {
-  for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
+  t$unheard <- c(t$unheard, .Call(ffi_tasks_deaths, t$ptr))
+  while (length(t$unheard)) {
+    d <- t$unheard[[1L]]
+    t$unheard <- t$unheard[-1L]
+    node_lost(t, d)
+  }
   see_to_notes(t)
 }
 

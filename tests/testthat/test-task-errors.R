@@ -54,6 +54,36 @@ test_that("a node that had died before its cluster was stopped is not replaced a
   }
 })
 
+test_that("of nodes that die together each is told of and replaced, whoever jumps out of one", {
+  cl <- make_cluster(2)
+  fails <- tempfile()
+  on.exit({
+    unlink(fails)
+    stop_cluster(cl)
+  })
+  eval(bquote(cluster_setup(cl, if (file.exists(.(fails))) stop("a second time"))))
+  tasks <- lapply(1:2, function(i) cluster_submit(cl, Sys.sleep(100)))
+  expect_true(eventually(all(cluster_status(cl)$state == "busy")))
+  old <- pids(cl)
+  file.create(fails)
+  tools::pskill(old, 9L)
+  # the package's thread sees both while nobody asks
+  number <- function() .Call(clutch:::ffi_tasks_open, clutch:::info_of(cl)$tasks$ptr)
+  expect_true(eventually(number() == 0))
+  warn <- options(warn = 2)
+  on.exit(options(warn), add = TRUE)
+  expect_error(collect(tasks[[1L]]), "a second time")
+  try(collect(tasks[[2L]]), silent = TRUE)
+  options(warn)
+  for (k in 1:2) {
+    e <- task_error_of(collect(tasks[[k]]))
+    expect_s3_class(e, "clutch_task_died")
+    expect_identical(e$signal, 9L)
+    expect_true(e$pid %in% old)
+  }
+  expect_true(all(alive(pids(cl))))
+})
+
 test_that("a stopped cluster is an error, and stopping with tasks under way leaves nothing", {
   linux_only()
   cl <- make_cluster(2)
