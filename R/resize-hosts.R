@@ -132,6 +132,7 @@ open_host <- function(t, k) {
   check_reports(info, k)
   set_up_hosts(info, k, left)
   # who was interrupted here comes again
+  finish_places(t, ranks_at(info, k), is_new = TRUE)
   is_wanted <- function(rank) {
     .Call(ffi_node_info, info$handles[[rank]])$state %in% c("stopped", "dead")
   }

@@ -13,6 +13,7 @@ tasks_of <- function(cl) {
     new$manager <- manager_of(new)
   }
   t <- info$tasks
+  if (length(t$half_way)) finish_places(t)
   ranks <- .Call(ffi_tasks_attach_all, t$ptr, cl)
   t$ranks <- if (is.null(ranks)) attach_or_replace(t, cl) else ranks
   if (has_other_libraries(cl)) tell_libraries(info)
@@ -49,11 +50,12 @@ tasks_new <- function(info) {
     manager = NULL, # see manager_of()
     grow_again = 0, # by clock(): not tried to make growth possible before, see task-grow.R
 
-    # compiled code checks whether R has something to see to: src/r/tasks/task-submit.c
+    # compiled code checks whether R has something to see to: src/r/tasks/submit.c
     has_attached = FALSE, # packages, for some job
     deaths = new.env(parent = emptyenv()), # by cause, as text: see death_of()
     deaths_in_a_row = NULL, # by node: of those that had begun nothing; NULL: there were none
     replacements = NULL, # see task-replace.R
+    half_way = NULL, # numbers of new nodes that are not set up yet, see task-place.R
     resize = NULL, # see resize-hosts.R
 
     unheard = NULL, # deaths that R was told of and has not seen to, see hear_of_deaths()

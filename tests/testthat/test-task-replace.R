@@ -125,3 +125,35 @@ test_that("a successor that is killed while it starts is followed by another one
   s <- start_script(fixture = "killed-while-replaced")
   expect_done(s, 60)
 })
+
+test_that("a node that was half set up when somebody interrupted is set up before it gets work", {
+  linux_only()
+  for (strategy in c("fork_server", "parallel")) {
+    cl <- make_cluster(2, strategy)
+    first <- tempfile()
+    began <- tempfile()
+    eval(bquote(cluster_setup(cl, {
+      if (file.exists(.(first))) {
+        file.create(.(began))
+        while (file.exists(.(first))) Sys.sleep(0.01)
+      }
+      is_ready <- TRUE
+    })))
+    is_ready <- function(i) {
+      Sys.sleep(0.05)
+      exists("is_ready", globalenv())
+    }
+    file.create(first)
+    tools::pskill(pids(cl)[[1L]], 9L)
+    expect_true(eventually(cluster_status(cl)$state[[1L]] != "idle"))
+    wait <- sprintf("(while [ ! -e '%s' ]; do sleep 0.05; done; kill -INT %d) > /dev/null 2>&1 &",
+                    began, Sys.getpid())
+    system(wait)
+    seen <- tryCatch(cluster_map(cl, 1:4, is_ready), interrupt = function(c) "interrupted")
+    expect_identical(seen, "interrupted")
+    unlink(first)
+    expect_true(all(unlist(cluster_map(cl, 1:8, is_ready, .chunk = 1))))
+    unlink(began)
+    stop_cluster(cl)
+  }
+})

@@ -38,9 +38,11 @@ static SEXP whole_tasks(SEXP cl) {
 /* Tells whether R has nothing to see to: deaths, replacements, forwarders, packages that others
  * have attached. */
 static int is_plain(SEXP t) {
-  return is_empty(Rf_install("deaths"), t) && is_empty(Rf_install("deaths_in_a_row"), t) &&
-         is_empty(Rf_install("replacements"), t) && is_empty(Rf_install("forward"), t) &&
-         Rf_asLogical(clu_variable(Rf_install("has_attached"), t)) == FALSE;
+  static const char *const fields[] = {"deaths",   "deaths_in_a_row", "unheard", "replacements",
+                                       "half_way", "forward",         NULL};
+  for (int i = 0; fields[i]; i++)
+    if (!is_empty(Rf_install(fields[i]), t)) return 0;
+  return Rf_asLogical(clu_variable(Rf_install("has_attached"), t)) == FALSE;
 }
 
 /* ---- the job ---- */
