@@ -11,19 +11,26 @@ PATIENCE <- 1.5 # seconds for the handshake, and for the answer
 # For so many seconds fork servers of this session stay. `keep`: of make_cluster(); NULL: the option
 # decides. 0 where it is no use.
 seconds_to_stay <- function(keep = NULL) {
-  if (is.null(keep)) keep <- option_number("clutch.keep", 0)
+  if (is.null(keep)) keep <- check_seconds_to_stay(option_number("clutch.keep", 0),
+                                                   option_text("clutch.keep"))
   if (keep == 0 || !system_can("proc") || isTRUE(the$is_child) || .Call(ffi_is_node)) return(0)
   keep
 }
 
 check_keep <- function(keep, request) {
   if (is.null(keep)) return(NULL)
-  text <- "a number of seconds, 0 or more, and not Inf"
-  keep <- check_number(keep, "`keep`", 0, text)
-  if (is.infinite(keep)) has_to_be("`keep`", text)
+  keep <- check_seconds_to_stay(keep, "`keep`")
   if (keep == 0 || can_stay(request)) return(keep)
   throw("argument", paste("`keep` is for nodes on this machine with strategy \"fork_server\" and",
                           "without `preload`: of others no process stays"))
+}
+
+# A process that nobody needs is not to stay for ever.
+check_seconds_to_stay <- function(x, what) {
+  text <- "a number of seconds, 0 or more, and not Inf"
+  x <- check_number(x, what, 0, text)
+  if (is.infinite(x)) has_to_be(what, text)
+  x
 }
 
 can_stay <- function(request) {

@@ -100,7 +100,7 @@
 #'       and their results are kept after its connection was cut. Read when hosts are started.}
 #'     \item{`clutch.idle_limit`}{number of seconds, above 0; default 300. After this time without
 #'       nodes a fork server ends, see [fork_server_stop()]. Read when a fork server is started.}
-#'     \item{`clutch.keep`}{number of seconds, 0 or more; default 0. Argument `keep` of
+#'     \item{`clutch.keep`}{number of seconds, 0 or more, not `Inf`; default 0. Argument `keep` of
 #'       [make_cluster()], also for the session's own cluster. Read when a cluster is made.}
 #'     \item{`clutch.budget`}{`TRUE` (default), `FALSE`, or number of cores, 1 or more. Whether what
 #'       uses `cl = NULL` shares the cores of this machine, and how many, see [own-cluster].}

@@ -511,6 +511,10 @@ test_that("what cannot be kept is an error, and a profile that does much is no s
   for (bad in list(-1, Inf, "1", NA, c(1, 2))) {
     expect_error(make_cluster(1, keep = bad), "number of seconds", class = "clutch_argument")
   }
+  old <- options(clutch.keep = Inf)
+  expect_error(make_cluster(1), "option 'clutch.keep' has to be a number of seconds",
+               class = "clutch_argument")
+  options(old)
   profile <- file.path(place, "profile")
   writeLines("options(digits = 5); Sys.setenv(MINE = 'a')", profile)
   first <- a_session(place, env = c(R_PROFILE_USER = profile))
