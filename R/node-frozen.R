@@ -272,11 +272,12 @@ frozen_value <- function(code, env) {
     said <<- c(said, list(w))
     tryInvokeRestart("muffleWarning")
   }
-  answer <- tryCatch(
+  # R's own restart would end all that this process does
+  answer <- withRestarts(tryCatch(
     withCallingHandlers(list(value = eval_in_frame(code, env)), warning = hear),
     error = function(e) list(error = e),
     interrupt = function(c) list(error = simpleError("the evaluation was interrupted"))
-  )
+  ), abort = function() list(error = simpleError("restart \"abort\" has ended the evaluation")))
   c(answer, list(warnings = said))
 }
 
@@ -300,11 +301,11 @@ frozen_browse <- function(frames, k) {
     cat("\n")
     invokeRestart("browser")
   }
-  tryCatch(
+  withRestarts(tryCatch(
     withCallingHandlers(eval_in_frame(quote(browser()), frames$envs[[k]]), interrupt = again),
     error = function(e) cat(sprintf("Error: %s\n", conditionMessage(e))),
     interrupt = function(c) NULL
-  )
+  ), abort = function() NULL)
   list(done = TRUE)
 }
 

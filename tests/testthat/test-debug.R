@@ -345,3 +345,15 @@ test_that("a copy that has ended before its element has is not told of, nor kill
   expect_error(cluster_map(cl, 1, f, told = told), "boom")
   expect_identical(readRDS(told), list(FALSE, FALSE))
 })
+
+test_that("a copy lives on when an evaluation in it calls restart abort", {
+  local_options(clutch.frozen = 4)
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  e <- failed_of(cluster_map(cl, 1, function(i) {
+    seen <- 7
+    stop("no")
+  }))
+  expect_error(cluster_debug(e, expr = quote(invokeRestart("abort"))), "abort")
+  expect_identical(cluster_debug(e, expr = quote(seen)), 7)
+})
