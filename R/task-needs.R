@@ -21,8 +21,9 @@ check_needs <- function(x, what) {
   part <- function(name) part_of_needs(what, name)
   kinds <- setdiff(names(x), c("memory", "cores"))
   list(
-    memory = if (!is.null(x$memory)) check_memory_need(x$memory, part("memory")),
-    cores = if (!is.null(x$cores)) check_cores_need(x$cores, part("cores")),
+    # whole names: a kind of units may begin like these
+    memory = if ("memory" %in% names(x)) check_memory_need(x[["memory"]], part("memory")),
+    cores = if ("cores" %in% names(x)) check_cores_need(x[["cores"]], part("cores")),
     units = Map(check_units_need, x[kinds], vapply(kinds, part, "")),
     what = what
   )
@@ -82,7 +83,7 @@ needs_of_job <- function(t, asked, n, what = asked$what) {
   check_ever(ledger, table, what)
   of <- NULL
   if (nrow(table) > 1L) {
-    key <- function(m) do.call(paste, as.data.frame(m))
+    key <- function(m) do.call(paste, unname(as.data.frame(m)))
     of <- match(key(all), key(table)) - 1L
   }
   # which tasks a session will submit next is not known: one does not get the cores that are free
@@ -224,7 +225,7 @@ host_resources <- function(info, ranks, said, wants_gpu) {
     found <- tryCatch(parallel::clusterCall(node, resources_here, wants_gpu)[[1L]],
                       clutch_error = function(e) list(cores = length(ranks), units = list()))
   }
-  if (!is.null(said$cores)) found$cores <- said$cores
+  if (!is.null(said[["cores"]])) found$cores <- said[["cores"]]
   found
 }
 

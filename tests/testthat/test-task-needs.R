@@ -167,6 +167,15 @@ test_that("what a task has is not free when GPUs are looked for meanwhile", {
   expect_identical(lapply(collect_all(others, timeout = 60), `[[`, "licence"), list("0", "0"))
 })
 
+test_that("kinds of units may have names that begin like others, or are those of arguments", {
+  cl <- make_cluster(2, resources = list(cores_big = 4, memory_slot = 2, sep = 4))
+  on.exit(stop_cluster(cl))
+  map <- function(...) cluster_map(cl, 1:2, function(i) names(task_resources()), .needs = list(...))
+  expect_identical(map(cores_big = 1), rep(list(c("cores", "cores_big")), 2))
+  expect_identical(map(memory_slot = 0.5), rep(list(c("cores", "memory_slot")), 2))
+  expect_identical(map(sep = 1:2), rep(list(c("cores", "sep")), 2))
+})
+
 test_that("a death frees its unit, and the task gets one again", {
   cl <- make_cluster(3, resources = list(gpu = 0:1, cores = 4))
   on.exit(stop_cluster(cl))
