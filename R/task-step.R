@@ -82,8 +82,9 @@ node_lost <- function(t, d) {
   t$deaths[[format(d$cause)]] <- t$latest
   if (!is.null(d$killed) || d$over_memory) t$ended[[format(d$index)]] <- t$latest
   tell_loss(t, d, t$latest)
-  if (is.null(i)) {
-    .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
+  # who comes late to a death may find its successor
+  if (is.null(i) || !identical(.Call(ffi_node_info, t$info$handles[[d$index]])$pid, i$pid)) {
+    .Call(ffi_tasks_attach, t$ptr, d$index)
   } else if (!is.null(d$killed) || i$state == "dead") {
     replace_or_give_up(t, d, t$latest)
   }
