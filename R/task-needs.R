@@ -6,8 +6,9 @@ WHOLE <- 10000
 
 # ---- what the user says ----
 
-# Option `needs`: NULL, or list(memory, cores, units, what): numbers, or NULL; `units` has one vector
-# for each kind. Each has one number for all elements, or one an element. `what`: what errors call it.
+# Option `needs`: NULL, or list(memory, cores, units, what): numbers, or NULL; `units` has one
+# vector for each kind. Each has one number for all elements, or one an element. `what`: what errors
+# call it.
 check_needs <- function(x, what) {
   if (is.null(x)) return(NULL)
   form <- "a named list such as list(memory = \"2 GB\", cores = 4, gpu = 0.5)"

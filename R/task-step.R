@@ -31,8 +31,9 @@ bring_back_idle <- function(t) {
   any(vapply(.Call(ffi_tasks_idle_nodes, t$ptr), function(rank) attach_node(t, rank), NA))
 }
 
-# A thread may have seen some while this one was elsewhere: src/core/tasks/engine.h. Who jumps out of
-# a replacement, by an interrupt or a warning that is an error, leaves the other deaths to the next.
+# A thread may have seen some while this one was elsewhere: src/core/tasks/engine.h. Who jumps out
+# of a replacement, by an interrupt or a warning that is an error, leaves the other deaths to the
+# next.
 hear_of_deaths <- function(t) {
   t$unheard <- c(t$unheard, .Call(ffi_tasks_deaths, t$ptr))
   while (length(t$unheard)) {
