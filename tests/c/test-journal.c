@@ -354,6 +354,28 @@ TEST(records_wait_for_20_ms_at_the_most_and_the_disk_is_asked_by_a_thread) {
   end();
 }
 
+/* Bytes in the file, whatever machine has written them and reads them. */
+TEST(the_time_of_records_is_a_little_endian_number) {
+  static const unsigned char a_quarter[CLU_RECORD_TIME_SIZE] = {0, 0, 0, 0, 0, 0, 0xd0, 0x3f};
+  unsigned char at_first[CLU_RECORD_TIME_SIZE], put[CLU_RECORD_TIME_SIZE];
+  double before = clu_os_date(), time;
+  clu_journal *j;
+  clu_record r;
+  uint64_t at = 0;
+  begin();
+  clu_record_put_time(put, 0.25);
+  CHECK(memcmp(put, a_quarter, sizeof put) == 0);
+  REQUIRE(j = opened(1));
+  REQUIRE(add(j, 1, 8) == CLU_OK);
+  REQUIRE(clu_journal_flush(j) == CLU_OK);
+  REQUIRE(clu_journal_next(j, &at, &r) && r.kind == CLU_RECORD_TIME);
+  REQUIRE(clu_journal_payload(j, at, &r, at_first) == CLU_OK);
+  time = clu_record_get_time(at_first);
+  CHECK(time >= before && time <= clu_os_date());
+  clu_journal_unref(j);
+  end();
+}
+
 #ifndef TEST_NO_FORK
 TEST(a_limit_of_files_is_a_full_disk_and_no_signal) { /* SIGXFSZ */
   clu_journal *j;

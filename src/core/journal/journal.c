@@ -347,13 +347,14 @@ static int put_large(clu_journal *j, const clu_record *r, const void *payload) {
 }
 
 static void put_time(clu_journal *j, uint64_t now) {
-  clu_record r = {.kind = CLU_RECORD_TIME, .size = sizeof(double)};
-  double date = clu_os_date();
+  clu_record r = {.kind = CLU_RECORD_TIME, .size = CLU_RECORD_TIME_SIZE};
+  unsigned char date[CLU_RECORD_TIME_SIZE];
   if (j->no_times) return;
   if (j->last_time && now - j->last_time < TIME_EVERY) return;
   j->last_time = now;
   if (j->n + clu_record_length(r.size) > BUFFER) return;
-  put_small(j, &r, &date);
+  clu_record_put_time(date, clu_os_date());
+  put_small(j, &r, date);
   j->counts.records++;
 }
 

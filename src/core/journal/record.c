@@ -19,6 +19,12 @@ static double get_double(const unsigned char *p) {
   return x;
 }
 
+void clu_record_put_time(unsigned char out[CLU_RECORD_TIME_SIZE], double time) {
+  put_double(out, time);
+}
+
+double clu_record_get_time(const unsigned char in[CLU_RECORD_TIME_SIZE]) { return get_double(in); }
+
 void clu_journal_head_put(unsigned char out[CLU_JOURNAL_HEAD], const clu_journal_head *h) {
   memset(out, 0, CLU_JOURNAL_HEAD);
   memcpy(out, magic, sizeof magic);

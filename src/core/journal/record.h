@@ -96,6 +96,10 @@ void clu_record_put_before(unsigned char *out, const clu_record *r, uint64_t sal
 int clu_record_is_right(unsigned char *record, uint64_t size, uint64_t salt);
 /* Tells whether these bytes may be the head of a record; then `r` is that. */
 int clu_record_get(const unsigned char in[CLU_RECORD_HEAD], clu_record *r);
+/* The payload of a TIME record, and what it says. */
+#define CLU_RECORD_TIME_SIZE 8
+void clu_record_put_time(unsigned char out[CLU_RECORD_TIME_SIZE], double time);
+double clu_record_get_time(const unsigned char in[CLU_RECORD_TIME_SIZE]);
 /* Makes of the key of an element that of one which has used this random stream. */
 void clu_record_key_of_stream(unsigned char key[CLU_HASH], const uint32_t stream[6]);
 /* How many of these bytes, an R object with its header, are a header that says the same as the

@@ -231,7 +231,10 @@ SEXP ffi_journal_rows(SEXP x) {
   for (uint64_t p = 0; n < most && clu_journal_next(j, &p, &r);) {
     double values[9] = {r.kind, r.flags, r.attempt, r.element,     r.seconds,
                         r.node, r.job,   time,      (double)r.size};
-    if (r.kind == CLU_RECORD_TIME && r.size == sizeof time) clu_journal_payload(j, p, &r, &time);
+    if (r.kind == CLU_RECORD_TIME && r.size == CLU_RECORD_TIME_SIZE) {
+      unsigned char date[CLU_RECORD_TIME_SIZE];
+      if (clu_journal_payload(j, p, &r, date) == CLU_OK) time = clu_record_get_time(date);
+    }
     if (r.kind != CLU_RECORD_VALUE && r.kind != CLU_RECORD_ERROR) continue;
     REAL(at)[n] = (double)p;
     SET_STRING_ELT(key, n, hex(r.key));
