@@ -168,6 +168,29 @@ TEST(a_slot_belongs_to_one_process_until_that_has_ended) {
   down(&r);
 }
 
+TEST(a_node_in_the_place_of_another_is_not_shown_at_its_tasks) {
+  clu_view_about about;
+  clu_view_batch was = {1, 1, 7, 5}, is = {1, 1, 7, 9};
+  uint64_t job = 0, task = 0;
+  clu_err e;
+  clu_view *v;
+  fixture r;
+  up(&r, 2);
+  memset(&about, 0, sizeof about);
+  about.nodes = 1;
+  REQUIRE((v = clu_view_new(&about, &e)) != NULL);
+  clu_node_show(r.nd[0], v, 0, "localhost");
+  clu_view_sent(v, 0, &was, 8, -1, 0, 1);
+  CHECK(clu_view_task_of(v, 0, 1, &job, &task) && task == 5);
+  clu_node_show_instead(r.nd[1], r.nd[0]);
+  CHECK(!clu_view_task_of(v, 0, 1, &job, &task));
+  clu_view_sent(v, 0, &is, 8, -1, 0, 1);
+  CHECK(clu_view_task_of(v, 0, 1, &job, &task));
+  CHECK_INT_EQ(task, 9);
+  clu_view_unref(v);
+  down(&r);
+}
+
 /* ---- nodes without a server ---- */
 
 static void given_up(clu_node *nd, clu_msg *m) {

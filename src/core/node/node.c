@@ -136,7 +136,7 @@ void clu_node_show(clu_node *nd, clu_view *view, int at, const char *host) {
   if (!(to = shown(nd))) return;
   memset(&st, 0, sizeof st);
   if (nd->transport->describe) nd->transport->describe(nd, &st);
-  clu_view_set(&to->far, 0); /* what is there is of the node before */
+  clu_view_node_begins(to);
   clu_view_set(&to->id, nd->id);
   if (!st.server && slot_shown(nd)) {
     st.server = (clu_pid)view->memory->about.pid;

@@ -129,6 +129,17 @@ clu_view_node *clu_view_node_at(clu_view *v, int i) {
   return v && i >= 0 && i < CLU_VIEW_NODES ? &v->memory->node[i] : NULL;
 }
 
+/* Its own tasks are counted from 1 again, so those of the node before would be taken for them. */
+void clu_view_node_begins(clu_view_node *nd) {
+  clu_view_set(&nd->far, 0);
+  for (int k = 0; k < CLU_VIEW_BATCHES; k++) clu_view_set(&nd->batch[k].n, 0);
+  atomic_thread_fence(memory_order_release);
+  for (int k = 0; k < CLU_VIEW_BATCHES; k++) {
+    clu_view_set(&nd->batch[k].seq, 0);
+    clu_view_set(&nd->batch[k].job, 0);
+  }
+}
+
 uint64_t clu_view_host(clu_view *v, const char *name) {
   clu_view_memory *m = v->memory;
   char text[CLU_VIEW_TEXT];
