@@ -112,6 +112,12 @@ static int header(clu_object_end *o, const unsigned char *bytes, size_t n) {
   return CLU_OBJECT_GOES_ON;
 }
 
+/* Tells whether so many elements from `at` on would end where no memory of this machine is. */
+static int is_too_far(size_t at, size_t bytes, uint32_t length) {
+  const size_t most = SIZE_MAX / 2;
+  return at > most || (length > 0 && bytes > (most - at) / length);
+}
+
 /* Passes over the item that begins at o->at. 0: it is not all there yet. -1: unknown. */
 static int item(clu_object_end *o, const unsigned char *bytes, size_t n) {
   uint32_t flags, type, length;
@@ -149,6 +155,7 @@ static int item(clu_object_end *o, const unsigned char *bytes, size_t n) {
   if (type == STRING && length == UINT32_MAX) length = 0; /* NA */
   if (length > MOST) return -1;
   if (width(type)) {
+    if (is_too_far(o->at + size, width(type), length)) return -1;
     size += width(type) * length;
   } else if (type == STRINGS || type == LIST || type == EXPRESSIONS) {
     more += length;
