@@ -82,6 +82,7 @@ int clu_os_leave_files(clu_fd keep) {
     for (int fd = 3; fd < (most > 0 && most < LIKELY ? most : LIKELY); fd++)
       lead_nowhere(nowhere, fd, (int)keep);
   }
+  if (nowhere == 0) return fcntl(0, F_SETFD, 0) == 0 ? CLU_OK : CLU_SYS; /* it was closed */
   dup2(nowhere, 0);
   close(nowhere);
   return CLU_OK;

@@ -194,6 +194,29 @@ static int score(int *may_raise) {
   return x;
 }
 
+TEST(files_that_are_left_lead_nowhere_and_the_input_does_whether_it_was_closed_or_not) {
+  for (int is_closed = 0; is_closed < 2; is_closed++) {
+    int status = -1, ends[2];
+    pid_t pid;
+    REQUIRE(pipe(ends) == 0);
+    pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+      char c;
+      if (is_closed) close(0);
+      if (clu_os_leave_files(ends[1]) != CLU_OK) _exit(2);
+      if (fcntl(0, F_GETFD) != 0 || read(0, &c, 1) != 0) _exit(3);
+      if (write(0, "", 1) != 1 || write(ends[0], "", 1) != 1) _exit(4); /* both are /dev/null */
+      _exit(write(ends[1], "x", 1) == 1 ? 0 : 5);
+    }
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status));
+    CHECK_INT_EQ(WEXITSTATUS(status), 0);
+    close(ends[0]);
+    close(ends[1]);
+  }
+}
+
 TEST(a_node_ends_before_others_without_memory) {
   int may = 0, before = score(&may);
   clu_os_end_first();
