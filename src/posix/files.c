@@ -41,6 +41,11 @@ int clu_os_file_size(clu_fd fd, uint64_t *size) {
   return CLU_OK;
 }
 
+int clu_os_file_is_removed(clu_fd fd) {
+  struct stat st;
+  return fstat((int)fd, &st) == 0 && st.st_nlink == 0;
+}
+
 int clu_os_file_read(clu_fd fd, uint64_t at, void *p, size_t n) {
   unsigned char *to = p;
   while (n > 0) {

@@ -115,6 +115,11 @@ void clu_os_file_remove(const char *path) {
   free(wide);
 }
 
+int clu_os_file_is_removed(clu_fd fd) {
+  (void)fd;
+  return 0;
+}
+
 int clu_os_file_stamp(const char *path, clu_file_stamp *out) {
   (void)path;
   (void)out;

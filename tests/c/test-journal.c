@@ -377,6 +377,32 @@ TEST(the_time_of_records_is_a_little_endian_number) {
 }
 
 #ifndef TEST_NO_FORK
+TEST(what_would_be_written_to_a_file_without_a_name_is_an_error) {
+  char other[120];
+  begin();
+  snprintf(other, sizeof other, "%s-new", path);
+  for (int k = 0; k < 4; k++) { /* removed, or replaced; before a small or a large record */
+    clu_journal *j, *instead;
+    REQUIRE(j = opened(1));
+    REQUIRE(add(j, 1, 8) == CLU_OK && clu_journal_flush(j) == CLU_OK);
+    REQUIRE(rename(path, other) == 0);
+    REQUIRE(instead = opened(1));
+    clu_journal_unref(instead);
+    REQUIRE(k % 2 ? remove(other) == 0 : rename(path, other) == 0);
+    if (k < 2) {
+      CHECK_INT_EQ(add(j, 2, 8), CLU_OK);
+      CHECK_INT_EQ(clu_journal_flush(j), CLU_SYS);
+    } else {
+      CHECK_INT_EQ(add(j, 2, 3000000), CLU_SYS);
+    }
+    CHECK(clu_journal_error(j) && strstr(clu_journal_error(j)->text, "removed or replaced"));
+    clu_journal_unref(j);
+    remove(path);
+    remove(other);
+  }
+  end();
+}
+
 TEST(a_limit_of_files_is_a_full_disk_and_no_signal) { /* SIGXFSZ */
   clu_journal *j;
   struct rlimit before, few;

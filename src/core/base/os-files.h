@@ -15,6 +15,8 @@ enum clu_file_mode {
 int clu_os_file_open(const char *path, int mode, clu_fd *fd, clu_err *e);
 void clu_os_file_close(clu_fd fd);
 int clu_os_file_size(clu_fd fd, uint64_t *size); /* CLU_OK or CLU_SYS */
+/* 1: it has no name any more, or another file has. Windows: 0, a file that is open keeps it. */
+int clu_os_file_is_removed(clu_fd fd);
 /* All `n` bytes at `at`. CLU_OK; CLU_EOF: there are fewer; CLU_SYS. */
 int clu_os_file_read(clu_fd fd, uint64_t at, void *p, size_t n);
 /* All `n` bytes, at `at`. CLU_OK, or CLU_SYS: some may be written. */

@@ -296,8 +296,10 @@ static int write_out(clu_journal *j, const void *p, size_t n, uint64_t at) {
  * have lost its lock. */
 static int is_somebody_elses(clu_journal *j) {
   uint64_t size = 0;
-  if (clu_os_file_size(j->fd, &size) == CLU_OK && size == j->written) return 0;
-  clu_fail(&j->error, CLU_SYS, 0, "somebody else has written to it");
+  int is_removed = clu_os_file_is_removed(j->fd);
+  if (!is_removed && clu_os_file_size(j->fd, &size) == CLU_OK && size == j->written) return 0;
+  clu_fail(&j->error, CLU_SYS, 0,
+           is_removed ? "somebody has removed or replaced it" : "somebody else has written to it");
   j->n = 0;
   return 1;
 }
