@@ -52,6 +52,11 @@
 #endif
 #endif
 
+/* What POSIX calls st_mtim, macOS calls st_mtimespec. */
+#if defined(__APPLE__)
+#define CLU_HAVE_MTIMESPEC 1
+#endif
+
 /* How much of a socket's bytes is not confirmed is asked by this. macOS and the BSDs tell by other
  * names, so it stays with CLU_PORTABLE. */
 #if defined(__linux__)

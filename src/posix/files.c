@@ -112,12 +112,15 @@ int clu_os_file_touch(const char *path) { return utimes(path, NULL) == 0 ? CLU_O
 
 void clu_os_file_remove(const char *path) { unlink(path); }
 
-#if defined(CLU_HAVE_PROC) /* and so POSIX's names for the nanoseconds */
-#define NS(st, which) \
-  ((int64_t)(st).st_##which##tim.tv_sec * 1000000000 + (int64_t)(st).st_##which##tim.tv_nsec)
+#if defined(CLU_HAVE_MTIMESPEC)
+#define TIME_OF(st, which) ((st).st_##which##timespec)
 #else
-#define NS(st, which) ((int64_t)(st).st_##which##time * 1000000000)
+#define TIME_OF(st, which) ((st).st_##which##tim)
 #endif
+
+static int64_t ns_of(struct timespec t) {
+  return (int64_t)t.tv_sec * 1000000000 + (int64_t)t.tv_nsec;
+}
 
 int clu_os_file_stamp(const char *path, clu_file_stamp *out) {
   struct stat st;
@@ -125,8 +128,8 @@ int clu_os_file_stamp(const char *path, clu_file_stamp *out) {
   out->device = (uint64_t)st.st_dev;
   out->number = (uint64_t)st.st_ino;
   out->size = (uint64_t)st.st_size;
-  out->modified = NS(st, m);
-  out->changed = NS(st, c);
+  out->modified = ns_of(TIME_OF(st, m));
+  out->changed = ns_of(TIME_OF(st, c));
   return CLU_OK;
 }
 
