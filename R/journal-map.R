@@ -268,16 +268,19 @@ key_of_parts <- function(parts) key_of(list(JOURNAL_FORMAT, parts))
 
 # ---- what was recorded before ----
 
-# All JOB records: their objects, with `key` and `number`. They are read once a journal.
+# All JOB records: their objects, with `key` and `number`. They are read once a journal. A copy of
+# the file was made at the same time, and may have others: the last that is known is read again.
 journal_jobs <- function(ptr) {
   made <- format(.Call(ffi_journal_counts, ptr)$made, digits = 17)
   n <- .Call(ffi_journal_jobs, ptr)
-  known <- the$journal_jobs[[made]]
-  if (length(known) > n) known <- NULL # some were lost meanwhile
-  new <- lapply(seq_len(n)[seq_len(n) > length(known)], function(k) {
+  read_job <- function(k) {
     job <- .Call(ffi_journal_job, ptr, k - 1)
     c(job[[2L]], list(key = job[[1L]], number = job[[3L]]))
-  })
+  }
+  known <- the$journal_jobs[[made]]
+  last <- length(known)
+  if (last > n || (last > 0L && !identical(read_job(last), known[[last]]))) known <- NULL
+  new <- lapply(seq_len(n)[seq_len(n) > length(known)], read_job)
   the$journal_jobs <- stats::setNames(list(c(known, new)), made)
   the$journal_jobs[[made]]
 }

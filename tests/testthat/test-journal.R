@@ -836,3 +836,25 @@ test_that("Ctrl-C leaves what was done, and the next call goes on", {
   expect_true(any(grepl("right TRUE", out)))
   expect_true(grepl("of 40 elements were done", gsub("\\s+", " ", paste(out, collapse = " "))))
 })
+
+test_that("a copy of a journal goes on by itself", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  copy <- file.path(dirname(path), "copy.journal")
+  first <- workspace(function(i) i + 1)
+  second <- workspace(function(i) i + 2)
+  third <- workspace(function(i) i + 3)
+  run <- function(f, path) {
+    suppressMessages(cluster_map(cl, 1:2, f, .journal = path))
+  }
+  run(first, path)
+  file.copy(path, copy)
+  suppressMessages(cluster_map(cl, 1:2, second, .journal = path))
+  suppressMessages(cluster_map(cl, 1:2, third, .journal = copy))
+  maps <- function(path) unique(journal_read(path)$map)
+  expect_match(maps(path), "second", all = FALSE)
+  expect_match(maps(copy), "third", all = FALSE)
+  expect_match(maps(path), "second", all = FALSE)
+  expect_no_match(maps(path), "third")
+})
