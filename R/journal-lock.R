@@ -48,7 +48,7 @@ owner_of <- function(lock) {
 age_of <- function(lock) {
   probe <- tempfile("clutch-clock-", dirname(lock))
   now <- if (file.create(probe, showWarnings = FALSE)) file.mtime(probe) else Sys.time()
-  unlink(probe)
+  unlink(probe, expand = FALSE)
   as.numeric(now) - as.numeric(file.mtime(lock))
 }
 

@@ -125,7 +125,7 @@ open_journal <- function(path, sync) {
   }
   lock <- lock_journal(path)
   ok <- FALSE
-  on.exit(if (!ok) unlink(lock))
+  on.exit(if (!ok) unlink(lock, expand = FALSE))
   ptr <- .Call(ffi_journal_open, path, sync, lock, NULL)
   on.exit(if (!ok) .Call(ffi_handle_end, ptr)) # which removes the lock, too
   tell_damage(path, .Call(ffi_journal_counts, ptr)) # an error where warnings are

@@ -154,13 +154,13 @@ journal_compact <- function(path) {
   before <- file.size(path)
   from <- open_journal(path, Inf)
   on.exit(.Call(ffi_handle_end, from))
-  new <- paste0(path, ".new")
-  unlink(new)
+  # no other file has this name, whatever there is beside the journal
+  new <- tempfile(paste0(basename(path), "-"), dirname(path))
   to <- .Call(ffi_journal_open, new, Inf, paste0(new, ".lock"), from)
   done <- FALSE
   on.exit({
     .Call(ffi_handle_end, to)
-    if (!done) unlink(new)
+    if (!done) unlink(new, expand = FALSE)
   }, add = TRUE, after = FALSE)
   .Call(ffi_journal_copy, from, to)
   .Call(ffi_handle_end, to)

@@ -858,3 +858,20 @@ test_that("a copy of a journal goes on by itself", {
   expect_match(maps(path), "second", all = FALSE)
   expect_no_match(maps(path), "third")
 })
+
+test_that("what lies beside a journal with a similar name stays there", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- file.path(dirname(new_journal()), "fits[1].journal")
+  beside <- c(paste0(path, ".new"), paste0(path, ".new.lock"),
+              file.path(dirname(path), "fits1.journal.lock"))
+  for (file in beside) writeLines("elsewhere 17 1234 -", file)
+  cluster_map(cl, 1:2, identity, .journal = path)
+  journal_compact(path)
+  expect_identical(journal_read(path)$element, c(1, 2))
+  writeLines("no journal", path)
+  expect_error(cluster_map(cl, 1:2, identity, .journal = path), class = "clutch_journal")
+  expect_setequal(dir(dirname(path), full.names = TRUE), c(path, beside))
+  expect_identical(vapply(beside, readLines, "", USE.NAMES = FALSE),
+                   rep("elsewhere 17 1234 -", 3L))
+})
