@@ -20,6 +20,7 @@ lock_journal <- function(path) {
             host = owner$host, pid = suppressWarnings(as.integer(owner$pid)))
     } else {
       remove_lock(lock, owner)
+      if (file.exists(paste0(lock, ".gone"))) Sys.sleep(0.01) # another one is about to remove it
     }
   }
   throw("journal", sprintf("journal '%s': its file '%s' can be neither read nor removed", path,
@@ -63,15 +64,22 @@ is_at_work <- function(owner, lock) {
   !is.na(age) && age < LOCK_IS_OLD
 }
 
-# Removes the lock of an owner that is gone. Two may try it at the same time: who has it under
-# another name looks whether it is the one that was meant.
+# Removes the lock of an owner that is gone. Others may try it at the same time, and one of them may
+# have the lock by now: one at a time looks whose it is and removes it, and nobody can take it in
+# between, since it is there.
 remove_lock <- function(lock, owner) {
   force(owner) # it may be what the file says now
-  aside <- sprintf("%s.%d.%s", lock, Sys.getpid(), basename(tempfile("")))
-  if (!suppressWarnings(file.rename(lock, aside))) return(invisible())
-  found <- owner_of(aside)
-  if (!identical(found, owner)) file.link(aside, lock)
-  unlink(aside)
+  gate <- paste0(lock, ".gone")
+  is_mine <- tryCatch(.Call(ffi_file_new, gate, ""), clutch_journal = function(e) NA)
+  if (is.na(is_mine)) return(invisible()) # nothing can be written there
+  if (!is_mine) {
+    age <- age_of(gate)
+    # its process was killed between two calls
+    if (!is.na(age) && age > LOCK_IS_OLD) unlink(gate, expand = FALSE)
+    return(invisible())
+  }
+  on.exit(unlink(gate, expand = FALSE))
+  if (identical(owner_of(lock), owner)) unlink(lock, expand = FALSE)
 }
 
 # When a process was started, in ticks since the machine was: "" where there is no such process;

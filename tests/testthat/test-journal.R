@@ -495,6 +495,28 @@ test_that("a lock is touched as long as its owner is there, and not taken from a
   expect_identical(readLines(lock), "elsewhere 17 1234 -")
 })
 
+test_that("who removes the lock of one that is gone lets nobody in who finds another's", {
+  path <- new_journal()
+  lock <- paste0(path, ".lock")
+  line <- paste(unlist(clutch:::this_owner()), collapse = " ")
+  gone <- list(host = "here", pid = "17", started = "1", boot = "2")
+  writeLines(line, lock) # another session was quicker, and has it
+  read <- clutch:::owner_of
+  taken <- FALSE
+  # and a third one tries to take it whenever the second one looks
+  on.exit(utils::assignInNamespace("owner_of", read, "clutch"))
+  utils::assignInNamespace("owner_of", function(lock) {
+    taken <<- taken || .Call(clutch:::ffi_file_new, paste0(path, ".lock"), "third 1 2 3\n")
+    read(lock)
+  }, "clutch")
+  clutch:::remove_lock(lock, gone)
+  expect_false(taken)
+  expect_identical(readLines(lock), line)
+  expect_identical(dir(dirname(lock)), basename(lock))
+  clutch:::remove_lock(lock, clutch:::this_owner())
+  expect_identical(dir(dirname(lock)), character())
+})
+
 test_that("errors are recorded; they are computed again, or kept with their class and calls", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
