@@ -4,13 +4,14 @@
 # left half-written at its end is cut off. A lock as that of other journals keeps it to one actor.
 
 ACTOR_JOURNAL <- charToRaw("clutch actor journal 1\n")
+OBJECT_BEGINS <- charToRaw("B\n")
 
 check_actor_journal <- function(path) {
   if (!is_string(path) || !nzchar(path)) has_to_be("`.journal`", "the path of a file, or NULL")
   path <- path.expand(path)
   folder <- dirname(path)
   if (!dir.exists(folder)) throw("argument", sprintf("there is no folder '%s'", folder))
-  file.path(normalizePath(folder), basename(path))
+  journal_path(path)
 }
 
 # In the process of the actor, before its function is called: list(con, lock, calls).
@@ -18,11 +19,14 @@ open_actor_journal <- function(path) {
   refuse_foreign_lock(path)
   lock <- lock_journal(path)
   opened <- FALSE
-  on.exit(if (!opened) remove_lock(lock, owner_of(lock)))
+  log <- NULL
+  on.exit(if (!opened) {
+    if (!is.null(log)) close(log$con)
+    remove_lock(lock, this_owner())
+  })
   found <- if (file.exists(path)) read_objects(path) else list(objects = list(), end = 0)
   if (file.exists(path) && file.size(path) > found$end) cut_off(path, found$end)
-  log <- list(con = file(path, "ab"), lock = lock, calls = found$objects[-1L])
-  opened <- TRUE
+  log <- list(con = file(path, "ab"), path = path, lock = lock, calls = found$objects[-1L])
   seed <- if (length(found$objects)) found$objects[[1L]]$seed
   if (found$end == 0) writeBin(ACTOR_JOURNAL, log$con)
   if (is.null(seed)) {
@@ -31,34 +35,52 @@ open_actor_journal <- function(path) {
   } else {
     assign(".Random.seed", seed, globalenv())
   }
+  opened <- TRUE
   log
 }
 
 close_actor_journal <- function(log) {
   close(log$con)
-  remove_lock(log$lock, owner_of(log$lock))
+  remove_lock(log$lock, this_owner())
 }
 
+# The connection says nothing of a full disk: the length of the file does. What is there of the
+# object then is cut off, or others behind it could not be read.
 append_object <- function(log, x) {
   bytes <- serialize(x, NULL, xdr = FALSE)
-  writeBin(c(writeBin(as.numeric(length(bytes)), raw()), bytes), log$con)
+  bytes <- c(writeBin(as.numeric(length(bytes)), raw()), bytes)
   flush(log$con)
+  before <- file.size(log$path)
+  suppressWarnings(writeBin(bytes, log$con))
+  flush(log$con)
+  if (identical(file.size(log$path), before + length(bytes))) return(invisible())
+  try(cut_off(log$path, before), silent = TRUE)
+  throw("journal", sprintf("journal '%s' cannot be written to: what is in it is whole", log$path))
 }
 
 record_in_actor_journal <- function(log, method, args) append_object(log, list(method, args))
 
-# Nobody touches the lock while an actor waits, so its age tells nothing about one on another host.
+# Nobody touches the lock while an actor waits, so its age tells nothing about one on another host,
+# or in another space of process numbers. Where the system does not tell when a process was started,
+# one of that number is taken for it.
 refuse_foreign_lock <- function(path) {
   lock <- paste0(path, ".lock")
   owner <- if (file.exists(lock)) owner_of(lock)
-  if (is.null(owner) || !nzchar(owner$host) || owner$host == this_owner()$host) return()
+  if (is.null(owner) || !nzchar(owner$host)) return()
+  here <- this_owner()
+  if (owner$host == here$host && owner$boot == here$boot) {
+    if (here$started != "-") return() # lock_journal() asks
+    is_there <- .Call(ffi_processes_are_there, suppressWarnings(as.integer(owner$pid)))
+    if (!is_there) return(remove_lock(lock, owner))
+  }
   throw("journal_locked", sprintf(
     "journal '%s' is, or was, written to on host '%s': remove '%s' if no actor has it any more",
     path, owner$host, lock
   ))
 }
 
-# All that is whole, and where the rest begins. A file of something else is an error.
+# All that is whole, and where the rest begins. A file of something else is an error, and so is what
+# is whole and cannot be read, as for want of memory or of a package: nothing of that is cut off.
 read_objects <- function(path) {
   con <- file(path, "rb")
   on.exit(close(con))
@@ -72,13 +94,22 @@ read_objects <- function(path) {
   if (end < length(ACTOR_JOURNAL)) return(list(objects = objects, end = 0))
   while (end + 8 <= size) {
     n <- readBin(con, "double")
+    if (!length(n)) throw_unread(path, end, "the file ends early")
     if (is.na(n) || n < 1 || end + 8 + n > size) break
-    x <- tryCatch(unserialize(readBin(con, "raw", n)), error = function(e) NULL)
-    if (is.null(x)) break
-    objects[[length(objects) + 1L]] <- x
+    bytes <- readBin(con, "raw", n)
+    if (length(bytes) < n) throw_unread(path, end, "the file ends early")
+    if (!identical(bytes[1:2], OBJECT_BEGINS)) break
+    objects[[length(objects) + 1L]] <- tryCatch(unserialize(bytes), error = function(e) {
+      throw_unread(path, end, conditionMessage(e))
+    })
     end <- end + 8 + n
   }
   list(objects = objects, end = end)
+}
+
+throw_unread <- function(path, at, why) {
+  text <- "journal '%s': the object at byte %.0f cannot be read: %s"
+  throw("journal", sprintf(text, path, at, why))
 }
 
 cut_off <- function(path, end) {

@@ -323,6 +323,18 @@ test_that("the death of the node is that of its actors, with its cause", {
   expect_match(e$how, "SIGKILL")
 })
 
+test_that("the journal of an actor that has ended is free, although its node is at work", {
+  own <- make_cluster(1)
+  on.exit(stop_cluster(own))
+  file <- tempfile()
+  for (k in 1:2) {
+    a <- cluster_actor(own, counting, exclusive = FALSE, .journal = file)
+    expect_identical(actor_call(a, "add", 1), k + 0)
+    actor_stop(a)
+  }
+  expect_identical(list.files(dirname(file), basename(file)), basename(file))
+})
+
 test_that("an actor begins again in a node of the cluster, and calls that wait are done there", {
   own <- make_cluster(2)
   on.exit(stop_cluster(own))

@@ -472,6 +472,75 @@ test_that("a journal is refused where it is another file, and free after a failu
   actor_stop(a)
 })
 
+test_that("what is whole in a journal and cannot be read is an error, and stays there", {
+  file <- tempfile()
+  on.exit(unlink(c(file, paste0(file, ".lock"))))
+  clutch:::close_actor_journal(clutch:::open_actor_journal(file))
+  log <- clutch:::open_actor_journal(file)
+  for (k in 1:3) clutch:::record_in_actor_journal(log, "add", list(k))
+  clutch:::close_actor_journal(log)
+  bytes <- readBin(file, "raw", 1e6)
+  bytes[grepRaw("add", bytes) - 8L] <- as.raw(50) # there is no such type of object
+  writeBin(bytes, file)
+  expect_error(clutch:::open_actor_journal(file), "cannot be read", class = "clutch_journal")
+  expect_identical(readBin(file, "raw", 1e6), bytes)
+  expect_false(file.exists(paste0(file, ".lock")))
+})
+
+test_that("a call that cannot be written to a journal is an error", {
+  skip_if_not(file.exists("/dev/full"))
+  log <- list(con = file("/dev/full", "ab", raw = TRUE), path = "/dev/full")
+  on.exit(close(log$con))
+  expect_error(suppressWarnings(clutch:::record_in_actor_journal(log, "add", list(1))),
+               "cannot be written to", class = "clutch_journal")
+})
+
+test_that("a link leads to the same journal of an actor", {
+  folder <- tempfile()
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  file <- file.path(folder, "journal")
+  link <- file.path(folder, "link")
+  file.symlink("journal", link)
+  expect_identical(clutch:::check_actor_journal(link), clutch:::check_actor_journal(file))
+  a <- cluster_actor(two, counting, .journal = file)
+  expect_error(cluster_actor(two, counting, .journal = link), "is written to by")
+  actor_stop(a)
+})
+
+test_that("a journal is not taken from an actor whose process may be there", {
+  file <- tempfile()
+  lock <- paste0(file, ".lock")
+  on.exit(unlink(c(file, lock)))
+  owner <- clutch:::this_owner()
+  ppid <- function() sub("^.*\\) . ([0-9]+) .*$", "\\1", readLines("/proc/self/stat", n = 1L))
+  skip_if_not(dir.exists("/proc/self"))
+  locked_by <- function(pid, started, boot) {
+    writeLines(paste(owner$host, pid, started, boot), lock)
+    Sys.setFileTime(lock, Sys.time() - 3600)
+  }
+  # another space of process numbers on a host of the same name
+  locked_by(1, "5", "another-boot/1")
+  expect_error(clutch:::open_actor_journal(file), class = "clutch_journal_locked")
+  # a system that does not tell when a process was started
+  before <- list(clutch:::start_of_process, clutch:::boot_of_machine)
+  on.exit({
+    utils::assignInNamespace("start_of_process", before[[1L]], "clutch")
+    utils::assignInNamespace("boot_of_machine", before[[2L]], "clutch")
+  }, add = TRUE)
+  utils::assignInNamespace("start_of_process", function(pid) "-", "clutch")
+  utils::assignInNamespace("boot_of_machine", function() "-", "clutch")
+  locked_by(ppid(), "-", "-")
+  expect_error(clutch:::open_actor_journal(file), class = "clutch_journal_locked")
+  locked_by(system("echo $$", intern = TRUE), "-", "-")
+  Sys.setFileTime(lock, Sys.time()) # it was killed a moment after it had begun
+  log <- clutch:::open_actor_journal(file)
+  # nor is a lock removed that is another one's meanwhile
+  locked_by(ppid(), "-", "-")
+  clutch:::close_actor_journal(log)
+  expect_true(file.exists(lock))
+})
+
 test_that("methods that cannot be looked up are errors of the call", {
   a <- cluster_actor(two, function() {
     self <- new.env()
