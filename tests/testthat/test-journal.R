@@ -761,6 +761,16 @@ test_that("loops of foreach and mclapply() have a journal", {
   y <- suppressMessages(foreach::foreach(i = 1:7, .combine = c) %dopar% sqrt(i))
   expect_identical(y, sqrt(1:7))
   expect_identical(nrow(journal_read(path, all = TRUE)), 7L)
+  # where iterations come slowly, there is a job for each few of them
+  last <- 0
+  slow <- structure(list(nextElem = function() {
+    if (last == 6) stop("StopIteration", call. = FALSE)
+    Sys.sleep(0.15)
+    last <<- last + 1
+    last
+  }), class = c("abstractiter", "iter"))
+  suppressMessages(foreach::foreach(i = slow) %dopar% (i + 0.25))
+  expect_setequal(journal_read(path)$element[8:13], 1:6)
   other <- new_journal()
   f <- function(i) i + 0.5
   suppressMessages({

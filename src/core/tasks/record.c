@@ -68,7 +68,7 @@ static void fill(clu_record *r, clu_task_job *j, const clu_ended *x, uint32_t fl
     if (!j->seeded) clu_task_place(place, &j->recording->as, x->task);
     clu_record_key_of_stream(r->key, j->seeded ? stream_of(j, x->task, x->node) : place);
   }
-  r->element = (uint32_t)(x->task + 1);
+  r->element = (uint32_t)(j->recording->as.first + x->task + 1);
   r->attempt = (uint8_t)(x->attempt > UINT8_MAX ? UINT8_MAX : x->attempt);
   r->node = (uint16_t)(x->node + 1);
   r->job = (uint16_t)j->recording->as.number;
