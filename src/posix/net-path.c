@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/os-files.h"
 #include "posix/features.h"
 #include "posix/net.h"
 
@@ -22,13 +23,20 @@ int clu_os_path_id(const char *path, uint64_t id[2]) {
   return CLU_OK;
 }
 
+/* The number of a file alone may be that of the one before, which was removed. */
+static int is_same(const clu_file_stamp *a, const clu_file_stamp *b) {
+  return a->device == b->device && a->number == b->number && a->changed == b->changed;
+}
+
 int clu_os_path_clear(const char *path) {
   struct stat st;
+  clu_file_stamp was, is;
   clu_addr a;
   int fd, refused;
   if (lstat(path, &st) != 0) return errno == ENOENT ? CLU_OK : CLU_SYS;
   if (!S_ISSOCK(st.st_mode)) return CLU_IN_USE;
   if (clu_os_addr_path(path, &a, NULL) != CLU_OK) return CLU_SYS;
+  if (clu_os_file_stamp(path, &was) != CLU_OK) return errno == ENOENT ? CLU_OK : CLU_SYS;
   /* a datagram socket asks without disturbing: a living listener is of the wrong type for it
    * (EPROTOTYPE), and sees no connection */
   fd = clu_net_socket(CLU_UNIX, SOCK_DGRAM);
@@ -37,6 +45,9 @@ int clu_os_path_clear(const char *path) {
       connect(fd, (const struct sockaddr *)a.bytes, (socklen_t)a.len) != 0 && errno == ECONNREFUSED;
   close(fd);
   if (!refused) return CLU_IN_USE;
+  /* another process may have cleared it meanwhile, and listen there */
+  if (clu_os_file_stamp(path, &is) != CLU_OK) return errno == ENOENT ? CLU_OK : CLU_SYS;
+  if (!is_same(&was, &is)) return CLU_IN_USE;
   return unlink(path) == 0 ? CLU_OK : CLU_SYS;
 }
 
