@@ -163,7 +163,8 @@ int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *gr
 failed:
   err = errno;
   close(s);
-  return fail_at(e, clu_net_code(err), err, at, what);
+  /* ENOENT: there is no such folder. Nobody has refused anything */
+  return fail_at(e, err == ENOENT ? CLU_SYS : clu_net_code(err), err, at, what);
 }
 
 int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {

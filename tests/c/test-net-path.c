@@ -47,3 +47,13 @@ TEST(of_two_that_clear_a_path_the_slower_one_leaves_the_others_listener_alone) {
   CHECK_INT_EQ(clu_os_path_clear(shared_path), CLU_OK);
   rmdir(dir);
 }
+
+TEST(to_listen_in_a_folder_that_is_not_there_is_no_refusal) {
+  clu_listen how = {-1, 0, 0};
+  clu_addr at;
+  clu_fd fd;
+  clu_err e;
+  REQUIRE(clu_os_addr_path("/tmp/there-is-no-such-folder/s", &at, &e) == CLU_OK);
+  CHECK_INT_EQ(clu_os_listen(&at, &how, &fd, NULL, &e), CLU_SYS);
+  CHECK(fd == CLU_NO_FD);
+}
