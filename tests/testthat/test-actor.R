@@ -506,6 +506,7 @@ test_that("a link leads to the same journal of an actor", {
   a <- cluster_actor(two, counting, .journal = file)
   expect_error(cluster_actor(two, counting, .journal = link), "is written to by")
   actor_stop(a)
+  expect_false(file.exists(paste0(file, ".lock")))
 })
 
 test_that("a journal is not taken from an actor whose process may be there", {
