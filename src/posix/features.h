@@ -52,7 +52,7 @@
 #endif
 #endif
 
-/* What POSIX calls st_mtim, macOS calls st_mtimespec. */
+/* macOS has another name for what POSIX calls st_mtim. */
 #if defined(__APPLE__)
 #define CLU_HAVE_MTIMESPEC 1
 #endif

@@ -1,4 +1,5 @@
-/* Files where the system refuses calls for 2 GB and more, as macOS does, and when they were changed.
+/* Files where the system refuses calls for 2 GB and more, as macOS does, and when they were
+ * changed.
  */
 #include "test.h"
 

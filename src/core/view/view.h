@@ -182,7 +182,8 @@ void clu_view_seal(clu_view *v);
 
 /* Node `i` (from 0) of the cluster; NULL: the view has no room for it. */
 clu_view_node *clu_view_node_at(clu_view *v, int i);
-/* A node begins there: what is known of the one before is forgotten, but for what both have done. */
+/* A node begins there: what is known of the one before is forgotten, but for what both have done.
+ */
 void clu_view_node_begins(clu_view_node *nd);
 /* The number of a host in the table, new or not. */
 uint64_t clu_view_host(clu_view *v, const char *name);
