@@ -120,7 +120,10 @@ no_answer <- function(actor, why) {
     Sys.sleep(0.002)
     is <- .Call(ffi_actor_info, actor)
   }
-  begun <- why == "died"
+  begun <- why[[1L]] == "died"
+  if (begun && as.numeric(why[[2L]]) == is$generation - 1) { # another process has come since
+    is[c("pid", "why")] <- is[c("pid_before", "why_before")]
+  }
   if (!begun && !is$died) {
     return(errorCondition(sprintf("actor %s was stopped", actor$label), call = NULL,
                           class = c("clutch_actor_stopped", "clutch_error")))

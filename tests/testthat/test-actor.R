@@ -268,7 +268,11 @@ test_that("an actor is begun again, and calls that had not begun are done then",
   expect_false(actor_call(a, "pid") == pid)
   is <- cluster_actors(two)
   expect_identical(is$restarts[nrow(is)], 1)
-  expect_true(failure(actor_call(a, "die"))$begun)
+  pid <- actor_call(a, "pid")
+  e <- failure(actor_call(a, "die"))
+  expect_true(e$begun)
+  expect_identical(e$pid, pid) # and not the next one's
+  expect_match(e$how, "SIGKILL")
   expect_identical(actor_call(a, "get"), 0)
   expect_true(failure(actor_call(a, "die"))$begun)
   e <- failure(actor_call(a, "get"))

@@ -23,6 +23,9 @@ typedef struct actor_record {
   /* where the process that serves does other things, too: */
   _Atomic uint32_t sleeps;   /* it does, and has to be woken by this pipe; 2: it is being woken */
   char waker[CLU_MESH_PATH]; /* "": there is none */
+  /* of the generation before: */
+  _Atomic uint64_t pid_before;
+  char why_before[CLU_ACTOR_WHY];
 } actor_record;
 
 _Static_assert(sizeof(actor_record) <= CLU_STATE_ROOM, "an actor is in the room of its state");

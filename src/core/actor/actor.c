@@ -75,6 +75,8 @@ void clu_actor_look(clu_actor *a, clu_actor_info *out) {
   copy_text(out->method, r->method, sizeof out->method);
   copy_text(out->why, r->why, sizeof out->why);
   copy_text(out->waits, r->waits, sizeof out->waits);
+  out->pid_before = (clu_pid)atomic_load(&r->pid_before);
+  copy_text(out->why_before, r->why_before, sizeof out->why_before);
   if (!running) out->method[0] = 0;
 }
 

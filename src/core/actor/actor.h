@@ -60,6 +60,8 @@ typedef struct clu_actor_info {
   uint64_t busy;                 /* ns, with what is at work now */
   char method[CLU_ACTOR_METHOD]; /* at work now; "": nothing is */
   char waits[CLU_STATE_NAME];    /* the actor for whose answer it waits; "": none */
+  clu_pid pid_before;            /* of the generation before: the same of its process, 0: none */
+  char why_before[CLU_ACTOR_WHY];
 } clu_actor_info;
 
 /* ---- actor.c ---- */

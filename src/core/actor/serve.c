@@ -26,6 +26,8 @@ int clu_actor_begin(clu_actor *a, const char *folder, clu_err *e) {
     clu_lock_give(a->state);
     return rc;
   }
+  atomic_store(&r->pid_before, atomic_load(&r->pid));
+  memcpy(r->why_before, r->why, sizeof r->why_before);
   clu_actor_set(a, CLU_ACTOR_BEGINS, NULL);
   a->generation = atomic_fetch_add(&r->generation, 1) + 1;
   memcpy(r->path, clu_mesh_path(a->made), sizeof r->path);

@@ -149,17 +149,19 @@ SEXP ffi_actor_set(SEXP x, SEXP state, SEXP why) {
 }
 
 static SEXP number(double x) { return Rf_ScalarReal(x); }
+static SEXP pid_or_na(clu_pid pid) { return Rf_ScalarInteger(pid ? (int)pid : NA_INTEGER); }
 
 /* list() of what is known of an actor; of one that is its name, too. */
 SEXP ffi_actor_info(SEXP x) {
   static const char *names[] = {"state", "pid",    "generation", "died", "queue", "done",
-                                "busy",  "method", "waits",      "why",  ""};
+                                "busy",  "method", "waits",      "why",  "pid_before",
+                                "why_before", ""};
   clu_actor_info is;
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   int i = 0;
   clu_actor_look(clu_open_actor_of(x)->actor, &is);
   SET_VECTOR_ELT(out, i++, Rf_ScalarInteger(is.state));
-  SET_VECTOR_ELT(out, i++, Rf_ScalarInteger(is.pid ? (int)is.pid : NA_INTEGER));
+  SET_VECTOR_ELT(out, i++, pid_or_na(is.pid));
   SET_VECTOR_ELT(out, i++, number(is.generation));
   SET_VECTOR_ELT(out, i++, Rf_ScalarLogical(is.died));
   SET_VECTOR_ELT(out, i++, number((double)(is.asked - is.begun)));
@@ -168,6 +170,8 @@ SEXP ffi_actor_info(SEXP x) {
   SET_VECTOR_ELT(out, i++, Rf_ScalarString(Rf_mkCharCE(is.method, CE_UTF8)));
   SET_VECTOR_ELT(out, i++, Rf_mkString(is.waits));
   SET_VECTOR_ELT(out, i++, Rf_ScalarString(Rf_mkCharCE(is.why, CE_UTF8)));
+  SET_VECTOR_ELT(out, i++, pid_or_na(is.pid_before));
+  SET_VECTOR_ELT(out, i++, Rf_ScalarString(Rf_mkCharCE(is.why_before, CE_UTF8)));
   UNPROTECT(1);
   return out;
 }

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "r/actor/actor.h"
@@ -95,8 +96,19 @@ static uint64_t rest_ns(uint64_t deadline, uint64_t began) {
   return left < most ? left : most;
 }
 
+static SEXP died(const clu_actor_call *call) {
+  char generation[16];
+  SEXP out = PROTECT(Rf_allocVector(STRSXP, 2));
+  snprintf(generation, sizeof generation, "%u", (unsigned)call->generation);
+  SET_STRING_ELT(out, 0, Rf_mkChar("died"));
+  SET_STRING_ELT(out, 1, Rf_mkChar(generation));
+  UNPROTECT(1);
+  return out;
+}
+
 /* list(value) of the answer; NULL: there is none after so many seconds. Or why there will be none:
- * "ended" (it had before), "died" (with this call at work). */
+ * "ended" (it had before), "died" (with this call at work), and behind that the number of the
+ * generation. */
 SEXP ffi_actor_await(SEXP x, SEXP seconds) {
   asked *q = R_ExternalPtrAddr(x);
   uint64_t deadline = clu_deadline(Rf_asReal(seconds));
@@ -112,7 +124,7 @@ SEXP ffi_actor_await(SEXP x, SEXP seconds) {
     clu_check_interrupt(NULL, NULL);
   }
   if (rc == CLU_CANCELLED) return Rf_mkString("ended");
-  if (rc == CLU_DEAD) return Rf_mkString("died");
+  if (rc == CLU_DEAD) return died(&q->call);
   if (rc == CLU_SYS) clu_raise("limit", "this process has too many files open to call an actor");
   if (rc != CLU_OK) clu_raise("memory", "not enough memory for the call, or for its answer");
   out = PROTECT(Rf_allocVector(VECSXP, 1));
