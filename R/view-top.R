@@ -131,14 +131,14 @@ STACK_WAIT <- 0.2
 # one at a time and not shown.
 redraw_top <- function(o) {
   settings <- stty("-g")
-  stty("-echo -icanon min 0 time 0")
-  cat("\033[?1049h\033[?25l")
   why <- NULL
   on.exit({
     cat("\033[?25h\033[?1049l")
     stty(settings)
     if (!is.null(why)) say(why)
   })
+  stty("-echo -icanon min 0 time 0")
+  cat("\033[?1049h\033[?25l")
   before <- NULL
   shown <- list(screen = "nodes")
   tryCatch(

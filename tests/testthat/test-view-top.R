@@ -238,6 +238,19 @@ test_that("where there is no cluster it says so, also of a fork server without o
 
 # ---- in a terminal ----
 
+test_that("a Ctrl-C while it begins leaves the terminal as it was", {
+  said <- character()
+  before <- clutch:::stty
+  utils::assignInNamespace("stty", function(settings) {
+    said <<- c(said, settings)
+    if (grepl("-echo", settings, fixed = TRUE)) stop("as Ctrl-C does")
+    "as it was"
+  }, "clutch")
+  on.exit(utils::assignInNamespace("stty", before, "clutch"))
+  capture.output(expect_error(clutch:::redraw_top(NULL), "as Ctrl-C does"))
+  expect_identical(said[[length(said)]], "as it was")
+})
+
 test_that("in a terminal it goes on until q or Ctrl-C, and leaves the terminal as it was", {
   outside_checks_only()
   skip_if_not(nzchar(Sys.which("tmux")), "needs tmux")
