@@ -565,4 +565,16 @@ test_that("a node that is a new R, or has connected, takes actors, too", {
   }
 })
 
+test_that("a node that ends when it hears nothing from its session stays for its actors", {
+  outside_checks_only()
+  own <- make_cluster(1, strategy = "parallel", timeout = 0.5)
+  on.exit(stop_cluster(own))
+  a <- shared(own)
+  pid <- pids_of(own)
+  Sys.sleep(1.5)
+  expect_identical(actor_call(a, "pid"), pid)
+  actor_stop(a)
+  until(!alive(pid))
+})
+
 stop_cluster(two)

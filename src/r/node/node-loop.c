@@ -175,6 +175,14 @@ static void give_back_in_time(void) {
   if (clu_give_back_is_due()) clu_give_back();
 }
 
+/* Tells whether nothing has come for so long that the node ends: not as long as there is something
+ * besides requests. */
+static int is_silent(void) {
+  while (wait_readable(clu_me.idle_ns) == CLU_TIMEOUT)
+    if (!clu_besides_requests) return 1;
+  return 0;
+}
+
 /* The session's option clutch.wait_awake, in this environment variable. */
 static int may_spin(void) {
   static int may = -1;
@@ -203,7 +211,7 @@ static int wait_for_more(int awake) {
     clu_spin_ended(&spins, came);
   }
   give_back_in_time();
-  if (clu_me.idle_ns && wait_readable(clu_me.idle_ns) == CLU_TIMEOUT) return 0;
+  if (clu_me.idle_ns && is_silent()) return 0;
   if (clu_besides_requests && !clu_me.idle_ns) wait_beside(-1);
   rc = clu_chan_fill(&clu_me.chan);
   woke = clu_os_now();
