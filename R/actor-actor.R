@@ -150,7 +150,7 @@ cluster_actor <- function(cl, f, args = list(), restart = c("never", "always"), 
   if (!exclusive && !missing(.max_memory)) {
     throw("argument", "`.max_memory` is a limit of the actor's node: not with `exclusive = FALSE`")
   }
-  restart <- check_choice(restart[[1L]], "`restart`", c("never", "always"))
+  restart <- check_choice(restart[1L], "`restart`", c("never", "always"))
   check_number(restarts, "`restarts`", 0, "a number, 0 or more")
   check_number(period, "`period`", 0, "a number of seconds, 0 or more")
   if (!is.list(args)) has_to_be("`args`", "a list of arguments")

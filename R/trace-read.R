@@ -93,8 +93,10 @@
 #' stop_cluster(cl)
 #' @export
 cluster_trace <- function(cl = NULL) {
-  if (is.null(cl)) cl <- own_cluster_as_is()
-  if (!length(cl)) throw("argument", "there is no cluster of the session's own yet: pass `cl`")
+  if (is.null(cl)) {
+    cl <- own_cluster_as_is()
+    if (!length(cl)) throw("argument", "there is no cluster of the session's own yet: pass `cl`")
+  }
   t <- tasks_of(cl)
   raw <- .Call(ffi_tasks_trace, t$ptr)
   x <- data.frame(job = raw$job, label = raw$label, element = raw$element, node = raw$node,

@@ -19,7 +19,8 @@
 #' @param file string, the file to write. By default one in the session's temporary folder.
 #' @param open logical: whether to open it in a browser.
 #' @return `file`, invisibly.
-#' @section Errors: `clutch_argument`: `cl` is no cluster, or `file` no name of a file.
+#' @section Errors: `clutch_argument`: `cl` is no cluster, `file` no name of a file, or `open` neither
+#'   `TRUE` nor `FALSE`.
 #'   ```
 #'   tryCatch(cluster_report(1), clutch_argument = conditionMessage)
 #'   ```
@@ -36,6 +37,7 @@ cluster_report <- function(cl = NULL, file = tempfile("cluster-report-", fileext
   if (is.null(cl)) cl <- own_cluster_as_is()
   check_cluster(cl)
   check_needed(file, "`file`", is_filled, "the name of a file")
+  check_flag(open, "`open`")
   x <- trace_for_report(cl)
   status <- cluster_status(cl)
   body <- c(

@@ -135,6 +135,7 @@ test_that("a function that fails, or makes no methods, is an error of cluster_ac
   expect_error(cluster_actor(two), class = "clutch_argument")
   expect_error(cluster_actor(two, counting, 1), class = "clutch_argument")
   expect_error(cluster_actor(two, counting, restart = "often"), class = "clutch_argument")
+  expect_error(cluster_actor(two, counting, restart = character()), class = "clutch_argument")
   expect_error(actor_call("a", "get"), class = "clutch_argument")
   a <- cluster_actor(two, counting)
   expect_error(actor_call(a, 1), class = "clutch_argument")

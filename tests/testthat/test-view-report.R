@@ -71,6 +71,8 @@ test_that("clusters that have done nothing, or were stopped, have a report, too"
   stop_cluster(cl)
   expect_match(read_report(cl), "stopped", fixed = TRUE)
   expect_error(cluster_report(1), class = "clutch_argument")
+  expect_error(cluster_report(open = NA), class = "clutch_argument")
+  expect_error(cluster_trace(cl[0]), "without nodes", class = "clutch_argument")
   expect_error(cluster_report(cl, NA_character_), class = "clutch_argument")
 })
 
