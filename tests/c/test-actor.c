@@ -270,6 +270,25 @@ TEST(where_none_comes_a_death_is_the_end) {
   clu_actor_free(a);
 }
 
+/* Of two bytes each. */
+TEST(no_part_of_a_character_is_left_of_a_long_text) {
+  clu_actor *a = made();
+  clu_actor_info is;
+  char text[601] = "";
+  for (int i = 0; i < 300; i++) strcat(text, "\xc3\xa4");
+  REQUIRE(clu_actor_begin(a, "/tmp", NULL) == CLU_OK);
+  clu_actor_begin_call(a, -1, 1, text);
+  clu_actor_set(a, CLU_ACTOR_UP, text);
+  clu_actor_look(a, &is);
+  CHECK_INT_EQ((int)strlen(is.method), CLU_ACTOR_METHOD - 2);
+  CHECK_INT_EQ((int)strlen(is.why), CLU_ACTOR_WHY - 2);
+  CHECK(memcmp(is.why, text, CLU_ACTOR_WHY - 2) == 0);
+  clu_actor_begin_call(a, -1, 2, "short");
+  clu_actor_look(a, &is);
+  CHECK(strcmp(is.method, "short") == 0);
+  clu_actor_free(a);
+}
+
 TEST(after_its_end_nobody_waits) {
   clu_actor *a = made();
   pid_t p = child(serve, a);

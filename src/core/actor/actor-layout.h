@@ -2,6 +2,8 @@
 #ifndef CLUTCH_ACTOR_LAYOUT_H
 #define CLUTCH_ACTOR_LAYOUT_H
 
+#include <string.h>
+
 #include "core/actor/actor.h"
 #include "core/base/process.h"
 #include "core/base/spins.h"
@@ -56,6 +58,16 @@ void actor_lost(clu_actor *a, uint32_t seen);
 
 /* actor.c. The process that serves has something to look at. */
 void actor_wake(clu_actor *a);
+
+/* Writes a text; what has no room is cut off, and no part of a character of UTF-8 is left. */
+static inline void actor_put_text(char *to, size_t room, const char *text) {
+  size_t n = 0, whole = 0;
+  for (; text[n] && n < room; n++)
+    if (((unsigned char)text[n] & 0xc0) != 0x80) whole = n; /* a character begins */
+  if (n == room) n = whole;
+  memcpy(to, text, n);
+  memset(to + n, 0, room - n);
+}
 
 /* The tag of a call's answer: its number, in letters. `is_own`: the process that serves has called
  * itself, and must not take that for a call. */

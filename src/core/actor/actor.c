@@ -107,7 +107,7 @@ void clu_actor_set(clu_actor *a, int state, const char *why) {
   actor_record *r = a->r;
   uint32_t old = atomic_load(&r->state);
   if (why) {
-    strncpy(r->why, why, sizeof r->why - 1);
+    actor_put_text(r->why, sizeof r->why, why);
     atomic_store(&r->died, 1);
   }
   while (old != CLU_ACTOR_ENDED &&

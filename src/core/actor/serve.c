@@ -70,7 +70,7 @@ void clu_actor_sleep(clu_actor *a, uint32_t events) {
 int clu_actor_begin_call(clu_actor *a, int rank, uint64_t number, const char *method) {
   actor_record *r = a->r;
   if (rank >= 0) clu_mesh_set_begun(a->mesh, rank, number);
-  strncpy(r->method, method, sizeof r->method - 1);
+  actor_put_text(r->method, sizeof r->method, method);
   atomic_store(&r->since, clu_os_now());
   atomic_store(&r->running, number);
   if (rank < 0 || !clu_mesh_is_given_up(a->mesh, rank, number)) return 1;
