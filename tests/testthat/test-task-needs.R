@@ -305,3 +305,14 @@ test_that("what a task was given is to be seen while it has it", {
   stop_cluster(cl)
   expect_identical(cluster_status(cl)$given, c("", ""))
 })
+
+test_that("what a node was told of a task's needs takes no memory when that has ended", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  cells <- function() parallel::clusterEvalQ(cl, gc()[["Ncells", "used"]])[[1L]]
+  work <- function(n) cluster_walk(cl, seq_len(n), identity, .needs = c(cores = 1), .chunk = 1)
+  work(100)
+  before <- cells()
+  work(3000)
+  expect_lt(cells() - before, 1500)
+})

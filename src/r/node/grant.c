@@ -25,6 +25,7 @@ void clu_grant_read(void) {
   unsigned char head[8];
   uint32_t n;
   char *text;
+  const void *vmax = vmaxget(); /* the loop of a node does not return to R */
   clu_node_read(head, sizeof head);
   n = clu_get32(head + 4);
   text = R_alloc((size_t)n + 1, 1);
@@ -32,6 +33,7 @@ void clu_grant_read(void) {
   grant.threads = (int)clu_get32(head);
   keep(WANTED, PROTECT(Rf_ScalarString(Rf_mkCharLenCE(text, (int)n, CE_UTF8))));
   UNPROTECT(1);
+  vmaxset(vmax);
 }
 
 void clu_grant_none(void) {
