@@ -270,7 +270,7 @@ TEST(where_none_comes_a_death_is_the_end) {
   clu_actor_free(a);
 }
 
-/* Of two bytes each. */
+/* The text has characters of two bytes each. */
 TEST(no_part_of_a_character_is_left_of_a_long_text) {
   clu_actor *a = made();
   clu_actor_info is;
