@@ -114,16 +114,15 @@ CAUSE_WAIT <- 0.5 # seconds until it is known how a process has ended, at most
 # `why`: of ffi_actor_await().
 no_answer <- function(actor, why) {
   is <- .Call(ffi_actor_info, actor)
+  begun <- why[[1L]] == "died"
+  goes_on <- function() begun && as.numeric(why[[2L]]) < is$generation # another process has come
   until <- clock() + CAUSE_WAIT
-  while (is$died && !nzchar(is$why) && clock() < until) {
+  while (is$died && !nzchar(is$why) && !goes_on() && clock() < until) {
     see_to_actors()
     Sys.sleep(0.002)
     is <- .Call(ffi_actor_info, actor)
   }
-  begun <- why[[1L]] == "died"
-  if (begun && as.numeric(why[[2L]]) == is$generation - 1) { # another process has come since
-    is[c("pid", "why")] <- is[c("pid_before", "why_before")]
-  }
+  if (goes_on()) is[c("pid", "why")] <- is[c("pid_before", "why_before")]
   if (!begun && !is$died) {
     return(errorCondition(sprintf("actor %s was stopped", actor$label), call = NULL,
                           class = c("clutch_actor_stopped", "clutch_error")))

@@ -14,19 +14,20 @@ check_actor_journal <- function(path) {
   journal_path(path)
 }
 
-# In the process of the actor, before its function is called: list(con, lock, calls).
+# In the process of the actor, before its function is called: an environment with con, path, lock,
+# calls.
 open_actor_journal <- function(path) {
   refuse_foreign_lock(path)
   lock <- lock_journal(path)
   opened <- FALSE
   log <- NULL
   on.exit(if (!opened) {
-    if (!is.null(log)) close(log$con)
-    remove_lock(lock, this_owner())
+    if (is.null(log)) remove_lock(lock, this_owner()) else close_actor_journal(log)
   })
   found <- if (file.exists(path)) read_objects(path) else list(objects = list(), end = 0)
   if (file.exists(path) && file.size(path) > found$end) cut_off(path, found$end)
-  log <- list(con = file(path, "ab"), path = path, lock = lock, calls = found$objects[-1L])
+  log <- list2env(list(con = file(path, "ab"), path = path, lock = lock,
+                       calls = found$objects[-1L]))
   seed <- if (length(found$objects)) found$objects[[1L]]$seed
   if (found$end == 0) writeBin(ACTOR_JOURNAL, log$con)
   if (is.null(seed)) {
@@ -39,8 +40,14 @@ open_actor_journal <- function(path) {
   log
 }
 
+# Other code of its process may close all connections, and the number may be another one's then.
+has_connection <- function(log) {
+  identical(attr(connection_at(log$con), "conn_id"), attr(log$con, "conn_id"))
+}
+
+# An actor that has ended is let go whatever fails here: its calls were written when they ended.
 close_actor_journal <- function(log) {
-  close(log$con)
+  if (has_connection(log)) try(close(log$con), silent = TRUE)
   remove_lock(log$lock, this_owner())
 }
 
@@ -49,6 +56,7 @@ close_actor_journal <- function(log) {
 append_object <- function(log, x) {
   bytes <- serialize(x, NULL, xdr = FALSE)
   bytes <- c(writeBin(as.numeric(length(bytes)), raw()), bytes)
+  if (!has_connection(log)) log$con <- file(log$path, "ab")
   flush(log$con)
   before <- file.size(log$path)
   suppressWarnings(writeBin(bytes, log$con))

@@ -83,6 +83,7 @@ serve_message <- function(methods, method, args, log, is_settled) {
 }
 
 call_method <- function(methods, method, args) {
+  if (inherits(methods, "error")) return(list(error = methods)) # see serve_some()
   f <- tryCatch(methods[[method]], error = function(e) NULL)
   if (!is.function(f)) {
     text <- sprintf("the actor has no method '%s'", method)
@@ -147,9 +148,12 @@ serve_settled <- function(x) {
     .Call(ffi_actor_turn_end)
     if (is_apart) x$seed <- .Call(ffi_apart_end)
   })
-  .Call(ffi_apart_begin, x$seed, x$warn)
-  is_apart <- TRUE
-  end <- tryCatch(serve_some(x, n), error = conditionMessage)
+  problem <- tryCatch({
+    .Call(ffi_apart_begin, x$seed, x$warn)
+    is_apart <- TRUE
+    NULL
+  }, error = identity)
+  end <- tryCatch(serve_some(x, n, problem), error = conditionMessage)
   if (isFALSE(end)) return(invisible())
   give_up_journal(x)
   .Call(ffi_actor_set, x$name, ACTOR_ENDED, if (is.character(end)) end)
@@ -158,13 +162,16 @@ serve_settled <- function(x) {
   invisible()
 }
 
-# `n` messages at most. TRUE: the actor is to end.
-serve_some <- function(x, n) {
+# `n` messages at most. TRUE: the actor is to end. `problem`: an error, which is that of each call;
+# NULL: there is none.
+serve_some <- function(x, n, problem = NULL) {
+  methods <- if (is.null(problem)) x$methods else problem
+  log <- if (is.null(problem)) x$log
   while (n > 0) {
     kind <- .Call(ffi_actor_next, FALSE)
     if (isFALSE(kind)) return(FALSE)
     if (is.null(kind)) return(TRUE)
-    if (!serve_one(x$methods, kind, x$log, TRUE)) {
+    if (!serve_one(methods, kind, log, TRUE)) {
       give_up_journal(x)
       .Call(ffi_actor_answer, NULL)
       return(TRUE)

@@ -104,6 +104,7 @@ see_to_settled <- function(record) {
   # the actor alone has ended, for this reason; or it is not known here yet that the node has
   if (is_there && !nzchar(is$why)) return(NULL)
   how <- if (is_there) is$why else how_home_ended(record, i)
+  keep_home(record, FALSE)
   record$node <- NULL
   text <- sprintf("the process of actor %s has died: %s", record$label, how)
   errorCondition(text, how = how, call = NULL, class = c("clutch_actor_died", "clutch_error"))

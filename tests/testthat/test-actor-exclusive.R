@@ -204,6 +204,19 @@ test_that("tasks have their random numbers, options and workspace, and the actor
   actor_stop(same)
 })
 
+test_that("where its turn cannot begin the task goes on as before, and so does the node", {
+  own <- make_cluster(1)
+  on.exit(stop_cluster(own))
+  a <- shared(own)
+  task <- cluster_submit(own, {
+    repeat if (inherits(try(sink(tempfile()), silent = TRUE), "try-error")) break
+    actor_call(a, "get")
+  })
+  expect_match(conditionMessage(failure(collect(task, timeout = 30))), "sink stack is full")
+  expect_identical(actor_call(a, "get", .timeout = 30), 0)
+  expect_identical(collect(cluster_submit(own, actor_call(a, "add", 1)), timeout = 30), 1)
+})
+
 test_that("the workspace, classes of R6 and packages come along, and no task has them", {
   skip_if_not_installed("R6")
   f <- eval(quote(function() {

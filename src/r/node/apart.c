@@ -26,25 +26,41 @@ static void set_seed(SEXP seed) {
     R_removeVarFromFrame(symbol, R_GlobalEnv);
 }
 
+typedef struct begun {
+  int n;
+  SEXP seed, warn;
+} begun;
+
+/* All that may jump: then what is below goes on as if nothing had begun. */
+static SEXP change_state(void *data) {
+  const begun *x = data;
+  SEXP output = ffi_work_output();
+  clu_state_use(x->n + 1);
+  clu_state_remember(1, 0);
+  clu_keep_in(&seeds, CLU_APART_MOST, x->n, clu_variable(clu_job_seed_symbol(), R_GlobalEnv));
+  clu_state_sink(output);
+  clu_state_set_warn(x->warn);
+  set_seed(x->seed);
+  return R_NilValue;
+}
+
+static void use_below(void *data, Rboolean jump) {
+  if (jump) clu_state_use(((const begun *)data)->n);
+}
+
 /* `seed`: the state of its random numbers. `warn`: its option. */
 SEXP ffi_apart_begin(SEXP seed, SEXP warn) {
   int n = clu_me.apart;
-  SEXP output;
+  begun x = {n, seed, warn};
   if (n == CLU_APART_MOST) clu_raise("limit", "too many actors of this node wait for each other");
-  output = ffi_work_output();
-  clu_state_use(n + 1);
-  clu_state_remember(1, 0);
-  clu_keep_in(&seeds, CLU_APART_MOST, n, clu_variable(clu_job_seed_symbol(), R_GlobalEnv));
+  R_UnwindProtect(change_state, &x, use_below, &x, NULL);
   levels[n].task = clu_me.task;
   levels[n].running = clu_me.running;
   clu_me.task = CLU_TASK_NONE;
   clu_me.running = 1;
   clu_me.apart = n + 1;
   if (n == 0) clu_os_int_defer(1);
-  clu_state_sink(output);
   clu_relay_mute(1);
-  clu_state_set_warn(warn);
-  set_seed(seed);
   return R_NilValue;
 }
 
