@@ -276,7 +276,7 @@ await_start <- function(record) {
   repeat {
     if (.Call(ffi_actor_info, record$name)$state == ACTOR_UP) break
     step_for_task(record$task, 0.05)
-    see_to_one(record)
+    see_to_actor(record)
     if (is.null(record$task)) break # with restart = "always" there is another one
   }
   e <- record$error
@@ -289,8 +289,8 @@ await_start <- function(record) {
 # happens within itself, where it steps.
 see_to_actors <- function() {
   if (the$sees_to_actors || clock() < the$actors_seen + ACTOR_PAUSE) return(invisible())
-  on.exit(the$sees_to_actors <- FALSE)
   the$sees_to_actors <- TRUE
+  on.exit(the$sees_to_actors <- FALSE)
   the$actors_seen <- clock()
   if (length(the$actors_left)) leave_homes()
   for (record in as.list(the$actors)) {
@@ -300,14 +300,6 @@ see_to_actors <- function() {
   }
 }
 ACTOR_PAUSE <- 0.02 # seconds
-
-# The same for one, of which it is called.
-see_to_one <- function(record) {
-  before <- the$sees_to_actors
-  on.exit(the$sees_to_actors <- before)
-  the$sees_to_actors <- TRUE
-  see_to_actor(record)
-}
 
 see_to_actor <- function(record) {
   task <- record$task

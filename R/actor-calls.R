@@ -54,12 +54,12 @@ actor_stop <- function(actor, timeout = Inf) {
   record <- the$actors[[actor$name]]
   while (!is.null(record$task) && record$pid == Sys.getpid()) {
     step_for_task(record$task, 0.05)
-    see_to_one(record)
+    see_to_actor(record)
   }
   if (!is.null(record$home) && record$pid == Sys.getpid()) {
     # the node says so only when it has answered
     if (stopped) .Call(ffi_actor_set, actor$name, ACTOR_ENDED, NULL)
-    see_to_one(record)
+    see_to_actor(record)
   }
   invisible(stopped)
 }

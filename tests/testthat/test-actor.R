@@ -393,17 +393,6 @@ test_that("a function that fails is an error each time", {
   expect_s3_class(e, "clutch_task_died")
 })
 
-test_that("nobody sees to an actor within what sees to it", {
-  # the session waits for its fork server to say how the process has ended
-  e <- failure(cluster_actor(two, function() {
-    server <- as.integer(system(paste("ps -o ppid= -p", Sys.getpid()), intern = TRUE))
-    system(sprintf("(sleep 0.7; kill -CONT %d)", server), wait = FALSE)
-    tools::pskill(server, tools::SIGSTOP)
-    tools::pskill(Sys.getpid(), tools::SIGKILL)
-  }))
-  expect_s3_class(e, "clutch_task_died")
-})
-
 test_that("what a caller has sent and cannot be read ends no actor", {
   a <- cluster_actor(two, function() {
     list(sleep = function(s) Sys.sleep(s), eat = function(x) length(x))
