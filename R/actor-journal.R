@@ -106,7 +106,10 @@ read_objects <- function(path) {
     if (is.na(n) || n < 1 || end + 8 + n > size) break
     bytes <- readBin(con, "raw", n)
     if (length(bytes) < n) throw_unread(path, end, "the file ends early")
-    if (!identical(bytes[1:2], OBJECT_BEGINS)) break
+    if (!identical(bytes[1:2], OBJECT_BEGINS)) {
+      if (end + 8 + n < size) throw_unread(path, end, "it is damaged, and there is more behind it")
+      break
+    }
     objects[[length(objects) + 1L]] <- tryCatch(unserialize(bytes), error = function(e) {
       throw_unread(path, end, conditionMessage(e))
     })

@@ -185,6 +185,37 @@ TEST(a_node_that_could_not_be_attached_for_want_of_memory_can_be_later) {
   down();
 }
 
+static enum deed all_die(uint64_t element, uint32_t attempt) {
+  (void)element;
+  (void)attempt;
+  return DIE;
+}
+
+static int is_closed(void *nd) { return !clu_node_is_open(nd); }
+
+/* The death is seen when the next node comes: what it has ended is known at once, too. */
+TEST(a_task_that_has_ended_with_a_node_has_failed_when_another_is_in_its_place) {
+  clu_task_counts c;
+  plan p;
+  stub *dead;
+  int mine;
+  up(1, all_die);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  plan_job(&p, 0, 0, 0);
+  REQUIRE(clu_engine_turn(x.t) == CLU_OK);
+  dead = x.nodes[0];
+  REQUIRE(clu_session_pump_for(x.session, is_closed, &dead->node, clu_os_now() + 10000000000u));
+  x.nodes[0] = NULL;
+  start(0);
+  c = clu_task_job_counts(p.job);
+  CHECK_INT_EQ(c.left, 0);
+  CHECK_INT_EQ(c.failures, 1);
+  drop_job(&p);
+  clu_node_free(&dead->node);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
 /* ---- tasks that need the values of others ---- */
 
 #define CHAIN 40000

@@ -515,6 +515,70 @@ test_that("an actor that has ended leaves nothing in its node", {
   until(!any(file.exists(file.path(folder, "actors"))))
 })
 
+test_that("a journal is free when its actor was stopped, or could not be made", {
+  file <- tempfile()
+  failing <- function() stop("cannot be made")
+  expect_error(cluster_actor(two, failing, exclusive = FALSE, .journal = file), "cannot be made")
+  for (k in 1:2) {
+    a <- shared(two, .journal = file)
+    expect_identical(actor_call(a, "add", 1), as.double(k))
+    actor_stop(a)
+    until(!file.exists(paste0(file, ".lock")))
+  }
+  own <- make_cluster(1)
+  on.exit(stop_cluster(own))
+  parallel::clusterEvalQ(own, {
+    close <- clutch:::close_actor_journal
+    utils::assignInNamespace("close_actor_journal", function(log) {
+      Sys.sleep(0.3)
+      close(log)
+    }, "clutch")
+    NULL
+  })
+  actor_stop(shared(own, .journal = file))
+  expect_false(file.exists(paste0(file, ".lock")))
+})
+
+test_that("code of the node that closes all connections closes no journal", {
+  own <- make_cluster(1)
+  on.exit(stop_cluster(own))
+  file <- tempfile()
+  a <- shared(own, .journal = file)
+  b <- cluster_actor(own, function() list(cut = closeAllConnections), exclusive = FALSE,
+                     .journal = tempfile())
+  actor_call(a, "add", 1)
+  other <- tempfile()
+  cluster_map(own, 1, function(i) {
+    closeAllConnections()
+    con <- base::file(other, "wb") # it has the number of one of them
+    actor_call(a, "add", 2)
+    close(con)
+    actor_call(b, "cut")
+    actor_call(a, "add", 4)
+  })
+  expect_identical(file.size(other), 0)
+  expect_identical(cluster_actors(own)$state, c("up", "up"))
+  actor_stop(a)
+  actor_stop(b)
+  a <- shared(own, .journal = file)
+  expect_identical(actor_call(a, "get"), 7)
+})
+
+test_that("an actor whose journal can no longer be written ends, and its node goes on", {
+  own <- make_cluster(1)
+  on.exit(stop_cluster(own))
+  folder <- tempfile()
+  dir.create(folder)
+  a <- cluster_actor(own, function() {
+    list(cut = function() {
+      closeAllConnections()
+      unlink(folder, recursive = TRUE)
+    })
+  }, exclusive = FALSE, .journal = file.path(folder, "j"))
+  expect_s3_class(failure(actor_call(a, "cut")), "clutch_actor_died")
+  expect_identical(collect(cluster_submit(own, 1 + 1), timeout = 60), 2)
+})
+
 test_that("actors end with their cluster", {
   own <- make_cluster(1)
   a <- shared(own)
@@ -563,6 +627,32 @@ test_that("nodes that end when nobody needs them stay while they have an actor",
   until(!alive(pid))
   stop_cluster(has)
   stop_cluster(others)
+})
+
+test_that("so they do no more when the actor alone has ended, or its object was garbage", {
+  old <- options(clutch.idle_seconds = 0.3)
+  on.exit(options(old))
+  end_alone <- function(a) failure(actor_call(a, "cut"))
+  for (ends in list(end_alone, function(a) NULL)) {
+    idle <- make_cluster(1)
+    cluster_map(idle, 1, identity)
+    clutch:::ends_when_idle(idle)
+    pid <- pids_of(idle)
+    folder <- tempfile()
+    dir.create(folder)
+    a <- cluster_actor(idle, function() {
+      list(cut = function() {
+        closeAllConnections() # and there is no journal any more
+        unlink(folder, recursive = TRUE)
+      })
+    }, exclusive = FALSE, .journal = file.path(folder, "j"))
+    ends(a)
+    rm(a)
+    gc()
+    cluster_map(two, 1, function(i) Sys.sleep(0.3)) # what actors have left is seen to in functions that wait
+    until(!alive(pid))
+    stop_cluster(idle)
+  }
 })
 
 test_that("a node that is a new R, or has connected, takes actors, too", {

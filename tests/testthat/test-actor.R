@@ -282,6 +282,34 @@ test_that("an actor is begun again, and calls that had not begun are done then",
   expect_identical(cluster_actors(two)$state[nrow(cluster_actors(two))], "ended")
 })
 
+test_that("an actor that could not be begun again has died, and was not stopped", {
+  for (exclusive in c(TRUE, FALSE)) {
+    made <- tempfile()
+    a <- cluster_actor(two, function() {
+      if (file.exists(made)) stop("only once")
+      file.create(made)
+      list(die = function() tools::pskill(Sys.getpid(), tools::SIGKILL))
+    }, restart = "always", exclusive = exclusive)
+    expect_true(failure(actor_call(a, "die"))$begun)
+    e <- failure(actor_call(a, "die"))
+    expect_s3_class(e, "clutch_actor_died")
+    expect_match(e$how, "could not be begun again")
+    expect_match(e$how, "only once")
+  }
+})
+
+test_that("an actor that was begun again and then stopped has not died", {
+  a <- cluster_actor(two, counting, restart = "always")
+  b <- cluster_actor(two, counting, restart = "always", exclusive = FALSE)
+  for (x in list(a, b)) {
+    failure(actor_call(x, "die"))
+    expect_identical(actor_call(x, "get"), 0)
+    expect_true(actor_stop(x))
+    expect_s3_class(failure(actor_call(x, "get")), "clutch_actor_stopped")
+  }
+  expect_null(clutch:::the$actors[[b$name]]$node)
+})
+
 test_that("an actor that was begun again and is stopped has not died", {
   a <- cluster_actor(two, counting, restart = "always")
   tools::pskill(actor_call(a, "pid"), tools::SIGKILL)
@@ -464,6 +492,23 @@ test_that("a journal is refused where it is another file, and free after a failu
   a <- cluster_actor(two, slow, .journal = file)
   expect_identical(actor_call(a, "get", .timeout = 20), 10)
   actor_stop(a)
+})
+
+test_that("a journal that is damaged before its end is refused, and stays as it is", {
+  file <- tempfile()
+  on.exit(unlink(c(file, paste0(file, ".lock"))))
+  a <- cluster_actor(two, counting, .journal = file)
+  for (k in 1:3) actor_call(a, "add", k)
+  actor_stop(a)
+  bytes <- readBin(file, "raw", file.size(file))
+  head <- length(clutch:::ACTOR_JOURNAL)
+  seed <- readBin(bytes[head + 1:8], "double")
+  bytes[[head + 8 + seed + 8 + 1]] <- as.raw(0) # of the first call
+  writeBin(bytes, file)
+  e <- failure(cluster_actor(two, counting, .journal = file))
+  expect_match(conditionMessage(e), sprintf("byte %.0f cannot be read: it is damaged", head + 8 + seed))
+  expect_identical(readBin(file, "raw", 2 * length(bytes)), bytes)
+  expect_false(file.exists(paste0(file, ".lock")))
 })
 
 test_that("what is whole in a journal and cannot be read is an error, and stays there", {

@@ -342,6 +342,51 @@ test_that("a deadlock is found, and says who waits for whom", {
   expect_match(conditionMessage(e), "rank 2 waits for room to send to rank 1")
 })
 
+test_that("who has given up waiting, and computes, is in no deadlock", {
+  gave_up <- tempfile()
+  got <- run_on(2, function(rank) {
+    if (rank == 1L) {
+      while (!file.exists(gave_up)) Sys.sleep(0.01)
+      return(node_receive(2))
+    }
+    e <- tryCatch({
+      setTimeLimit(elapsed = 0.2, transient = TRUE)
+      node_receive(1)
+    }, error = conditionMessage)
+    setTimeLimit()
+    file.create(gave_up)
+    Sys.sleep(1) # the other one looks for a deadlock meanwhile
+    node_send(1, "late")
+    e
+  })
+  expect_identical(got[[1L]]$value, "late")
+  expect_match(got[[2L]], "time limit")
+})
+
+test_that("who has left a meeting before its end does not count as two at the next", {
+  passed <- tempfile()
+  left <- tempfile()
+  e <- run_failure(run_on(2, function(rank) {
+    if (rank == 1L) {
+      while (!file.exists(left)) Sys.sleep(0.01)
+      Sys.sleep(0.5)
+      node_barrier()
+      return(file.exists(passed))
+    }
+    tryCatch({
+      setTimeLimit(elapsed = 0.2, transient = TRUE)
+      node_barrier()
+    }, error = identity)
+    setTimeLimit()
+    file.create(left)
+    node_barrier()
+    file.create(passed)
+  }))
+  expect_s3_class(e, "clutch_run_error")
+  expect_match(conditionMessage(e), "the run has ended")
+  expect_false(file.exists(passed))
+})
+
 test_that("who asks late still sees what those that have left a deadlock waited for", {
   e <- run_failure(run_on(3, function(rank) {
     ask_late <- function(e) {

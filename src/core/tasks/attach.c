@@ -31,6 +31,7 @@ int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
   if (at->id) {
     if (at->excuse == CLU_EXCUSE_UNKNOWN) at->excuse = CLU_NOT_EXCUSED;
     clu_engine_see_deaths(t, 1); /* the one before has ended unseen */
+    clu_engine_take_endings(t);
   }
   clu_node_drop_data(nd);
   replace_node(at, nd);
