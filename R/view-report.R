@@ -19,8 +19,8 @@
 #' @param file string, the file to write. By default one in the session's temporary folder.
 #' @param open logical: whether to open it in a browser.
 #' @return `file`, invisibly.
-#' @section Errors: `clutch_argument`: `cl` is no cluster, `file` no name of a file, or `open` neither
-#'   `TRUE` nor `FALSE`.
+#' @section Errors: `clutch_argument`: `cl` is no cluster, `file` no name of a file, or `open`
+#'   neither `TRUE` nor `FALSE`.
 #'   ```
 #'   tryCatch(cluster_report(1), clutch_argument = conditionMessage)
 #'   ```

@@ -649,7 +649,8 @@ test_that("so they do no more when the actor alone has ended, or its object was 
     ends(a)
     rm(a)
     gc()
-    cluster_map(two, 1, function(i) Sys.sleep(0.3)) # what actors have left is seen to in functions that wait
+    # what actors have left is seen to in functions that wait
+    cluster_map(two, 1, function(i) Sys.sleep(0.3))
     until(!alive(pid))
     stop_cluster(idle)
   }

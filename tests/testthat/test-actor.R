@@ -506,7 +506,8 @@ test_that("a journal that is damaged before its end is refused, and stays as it 
   bytes[[head + 8 + seed + 8 + 1]] <- as.raw(0) # of the first call
   writeBin(bytes, file)
   e <- failure(cluster_actor(two, counting, .journal = file))
-  expect_match(conditionMessage(e), sprintf("byte %.0f cannot be read: it is damaged", head + 8 + seed))
+  text <- "byte %.0f cannot be read: it is damaged"
+  expect_match(conditionMessage(e), sprintf(text, head + 8 + seed))
   expect_identical(readBin(file, "raw", 2 * length(bytes)), bytes)
   expect_false(file.exists(paste0(file, ".lock")))
 })

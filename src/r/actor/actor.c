@@ -153,9 +153,9 @@ static SEXP pid_or_na(clu_pid pid) { return Rf_ScalarInteger(pid ? (int)pid : NA
 
 /* list() of what is known of an actor; of one that is its name, too. */
 SEXP ffi_actor_info(SEXP x) {
-  static const char *names[] = {"state", "pid",    "generation", "died", "queue", "done",
-                                "busy",  "method", "waits",      "why",  "pid_before",
-                                "why_before", ""};
+  static const char *names[] = {"state", "pid",    "generation", "died", "queue",      "done",
+                                "busy",  "method", "waits",      "why",  "pid_before", "why_before",
+                                ""};
   clu_actor_info is;
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   int i = 0;

@@ -170,39 +170,6 @@ static clu_node *asked_node(SEXP handle) {
   return own ? own : found ? found : last;
 }
 
-/* The tags of a node's requests are kept in the handle's protected list. */
-static int keep_tag(SEXP handle, SEXP tag) {
-  SEXP list = R_ExternalPtrProtected(handle), more;
-  R_xlen_t n = Rf_xlength(list), i = 0;
-  if (tag == R_NilValue) return -1;
-  while (i < n && VECTOR_ELT(list, i) != R_NilValue) i++;
-  if (i == n) {
-    more = PROTECT(Rf_allocVector(VECSXP, n ? 2 * n : 4));
-    for (R_xlen_t k = 0; k < n; k++) SET_VECTOR_ELT(more, k, VECTOR_ELT(list, k));
-    R_SetExternalPtrProtected(handle, more);
-    UNPROTECT(1);
-    list = more;
-  }
-  SET_VECTOR_ELT(list, i, tag);
-  return (int)i;
-}
-
-static SEXP take_tag(SEXP handle, int i) {
-  SEXP list = R_ExternalPtrProtected(handle), tag;
-  if (i < 0 || i >= Rf_xlength(list)) return R_NilValue;
-  tag = VECTOR_ELT(list, i);
-  SET_VECTOR_ELT(list, i, R_NilValue);
-  return tag;
-}
-
-/* Where nothing is under way, no tag is needed: those of withdrawn requests go. */
-static void clear_tags(SEXP handle, clu_node *nd) {
-  SEXP list = R_ExternalPtrProtected(handle);
-  if (clu_node_requests(nd) == 0 && asked_node(handle) == nd)
-    for (R_xlen_t i = 0; i < Rf_xlength(list) && VECTOR_ELT(list, i) != R_NilValue; i++)
-      SET_VECTOR_ELT(list, i, R_NilValue);
-}
-
 typedef struct {
   uint64_t scope;
   const void *turn;
@@ -291,11 +258,12 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   nd = w.nd = clu_get_node(handle);
   w.id = clu_node_id(nd);
   if (!clu_node_is_open(nd)) return failed_because(DEAD);
-  clear_tags(handle, nd);
+  /* where nothing is under way, no tag is needed: those of withdrawn requests go */
+  if (clu_node_requests(nd) == 0 && asked_node(handle) == nd) clu_node_clear_tags(handle);
   m.receivers = scope && scope == same_to_all.scope ? same_to_all.nodes : 1;
   m.shares = clu_node_takes_segments(nd);
   within_call(scope, make, &m);
-  tag = keep_tag(handle, clu_element(data, "tag"));
+  tag = clu_node_keep_tag(handle, clu_element(data, "tag"));
   rc = clu_node_call(nd, m.bytes, scope, tag, &e);
   clu_blob_unref(m.bytes);
   if (rc == CLU_DEAD) return failed_because(DEAD);
@@ -371,7 +339,7 @@ static SEXP answer_list(SEXP handle, clu_node *nd, const clu_req *r) {
   SET_VECTOR_ELT(out, 0, type);
   SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(ok));
   SET_VECTOR_ELT(out, 3, time);
-  SET_VECTOR_ELT(out, 4, take_tag(handle, tag));
+  SET_VECTOR_ELT(out, 4, clu_node_take_tag(handle, tag));
   b = clu_node_take_first(
       nd); /* nothing jumps between here and read_value(), which gives it back */
   if (b && b->size >= 5 * sizeof(double))

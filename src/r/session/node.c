@@ -158,6 +158,36 @@ SEXP ffi_node_info(SEXP handle) {
   return clu_node_info(nd);
 }
 
+int clu_node_keep_tag(SEXP handle, SEXP tag) {
+  SEXP list = R_ExternalPtrProtected(handle), more;
+  R_xlen_t n = Rf_xlength(list), i = 0;
+  if (tag == R_NilValue) return -1;
+  while (i < n && VECTOR_ELT(list, i) != R_NilValue) i++;
+  if (i == n) {
+    more = PROTECT(Rf_allocVector(VECSXP, n ? 2 * n : 4));
+    for (R_xlen_t k = 0; k < n; k++) SET_VECTOR_ELT(more, k, VECTOR_ELT(list, k));
+    R_SetExternalPtrProtected(handle, more);
+    UNPROTECT(1);
+    list = more;
+  }
+  SET_VECTOR_ELT(list, i, tag);
+  return (int)i;
+}
+
+SEXP clu_node_take_tag(SEXP handle, int i) {
+  SEXP list = R_ExternalPtrProtected(handle), tag;
+  if (i < 0 || i >= Rf_xlength(list)) return R_NilValue;
+  tag = VECTOR_ELT(list, i);
+  SET_VECTOR_ELT(list, i, R_NilValue);
+  return tag;
+}
+
+void clu_node_clear_tags(SEXP handle) {
+  SEXP list = R_ExternalPtrProtected(handle);
+  for (R_xlen_t i = 0; i < Rf_xlength(list) && VECTOR_ELT(list, i) != R_NilValue; i++)
+    SET_VECTOR_ELT(list, i, R_NilValue);
+}
+
 static SEXP symbol_before(void) {
   static SEXP symbol;
   if (!symbol) symbol = Rf_install("before");

@@ -96,6 +96,11 @@ void clu_node_handle_set(SEXP x, clu_node *nd);
 void clu_node_handle_swap(SEXP handle, SEXP fresh);
 /* The handle of such a one; NULL in R: there is none. */
 SEXP clu_node_handle_before(SEXP handle);
+/* The tag of a request, any R object, is kept with the handle: its place, -1 for NULL. It is taken
+ * with the answer; where nothing is under way all can go. */
+int clu_node_keep_tag(SEXP handle, SEXP tag);
+SEXP clu_node_take_tag(SEXP handle, int i);
+void clu_node_clear_tags(SEXP handle);
 /* enum clu_start_kind, by the name that R has for it. */
 int clu_start_kind_named(const char *name);
 /* Returns what R is told of a node: a list. */
