@@ -131,7 +131,9 @@ cluster_is_stopped <- function(cl) {
   if (missing(cl)) given(cl, "cl")
   if (is.null(cl)) return(FALSE)
   check_cluster(cl)
-  all(node_states(cl) == "stopped")
+  # one that had died before counts, too
+  was_stopped <- vapply(unclass(cl), function(nd) nd$rank %in% nd$info$stopped, NA)
+  all(node_states(cl) == "stopped" | was_stopped)
 }
 
 #' @rdname cluster_is_stopped

@@ -48,8 +48,10 @@ test_that("a node that had died before its cluster was stopped is not replaced a
     tools::pskill(pids(cl), 9L)
     expect_true(eventually(!any(alive(pids(cl)))))
     stop_cluster(cl)
+    expect_true(cluster_is_stopped(cl))
     expect_error(collect(task), class = "clutch_task_error")
     expect_error(cluster_map(cl, 1:2, identity), class = "clutch_stopped")
+    expect_true(cluster_is_stopped(cl))
     expect_false(any(cluster_status(cl)$state %in% c("idle", "busy", "starting")))
   }
 })

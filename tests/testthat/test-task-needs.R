@@ -143,16 +143,17 @@ test_that("parts share a unit, and each element can ask for something else", {
 })
 
 test_that("what a task has is not free when GPUs are looked for meanwhile", {
+  outside_checks_only()
   old <- Sys.getenv("CUDA_VISIBLE_DEVICES", NA)
-  Sys.setenv(CUDA_VISIBLE_DEVICES = "7")
   go <- tempfile()
   began <- tempfile()
-  cl <- make_cluster(3, resources = list(licence = 1, cores = 4))
   on.exit({
-    stop_cluster(cl)
     unlink(c(go, began))
     if (is.na(old)) Sys.unsetenv("CUDA_VISIBLE_DEVICES") else Sys.setenv(CUDA_VISIBLE_DEVICES = old)
   })
+  Sys.setenv(CUDA_VISIBLE_DEVICES = "7")
+  cl <- make_cluster(3, resources = list(licence = 1, cores = 4))
+  on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
   holder <- cluster_submit_call(cl, function(began, go) {
     file.create(began)
     while (!file.exists(go)) Sys.sleep(0.01)

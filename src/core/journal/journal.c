@@ -19,6 +19,7 @@ struct clu_journal {
   int refs;
   clu_fd fd;
   int may_write;
+  int has_name; /* as the file system says: some do not count the names of a file */
   clu_journal_head head;
   clu_journal_reader reader;
   clu_journal_index index;
@@ -153,6 +154,7 @@ static int open_file(clu_journal *j, const char *path, const clu_journal_options
   uint64_t size;
   int rc = clu_os_file_open(path, o->may_write ? CLU_FILE_WRITE : CLU_FILE_READ, &j->fd, e);
   if (rc != CLU_OK || (rc = read_head(j, o, &size, e)) != CLU_OK) return rc;
+  j->has_name = !clu_os_file_is_removed(j->fd);
   rc = clu_journal_reader_init(&j->reader, j->fd, j->head.salt, size);
   if (rc == CLU_OK) rc = scan(j, size);
   if (rc == CLU_SYS) return clu_fail(e, rc, 0, "it cannot be read");
@@ -296,7 +298,7 @@ static int write_out(clu_journal *j, const void *p, size_t n, uint64_t at) {
  * have lost its lock. */
 static int is_somebody_elses(clu_journal *j) {
   uint64_t size = 0;
-  int is_removed = clu_os_file_is_removed(j->fd);
+  int is_removed = j->has_name && clu_os_file_is_removed(j->fd);
   if (!is_removed && clu_os_file_size(j->fd, &size) == CLU_OK && size == j->written) return 0;
   clu_fail(&j->error, CLU_SYS, 0,
            is_removed ? "somebody has removed or replaced it" : "somebody else has written to it");
