@@ -230,7 +230,7 @@ end_actor <- function(record, quick = FALSE) {
   if (record$pid != Sys.getpid() || !forget_in(the$actors, record)) return(invisible())
   record$ended <- TRUE
   .Call(ffi_actor_forget, record$name)
-  if (!length(the$actors) && !length(the$actors_left)) .Call(ffi_actor_made, FALSE)
+  see_to_no_more()
   if (!is.null(record$of)) forget_in(record$of$actors, record)
   leave_home(record, quick)
   invisible()

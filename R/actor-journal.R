@@ -40,14 +40,9 @@ open_actor_journal <- function(path) {
   log
 }
 
-# Other code of its process may close all connections, and the number may be another one's then.
-has_connection <- function(log) {
-  identical(attr(connection_at(log$con), "conn_id"), attr(log$con, "conn_id"))
-}
-
 # An actor that has ended is let go whatever fails here: its calls were written when they ended.
 close_actor_journal <- function(log) {
-  if (has_connection(log)) try(close(log$con), silent = TRUE)
+  if (is_same_connection(log$con)) try(close(log$con), silent = TRUE)
   remove_lock(log$lock, this_owner())
 }
 
@@ -56,7 +51,8 @@ close_actor_journal <- function(log) {
 append_object <- function(log, x) {
   bytes <- serialize(x, NULL, xdr = FALSE)
   bytes <- c(writeBin(as.numeric(length(bytes)), raw()), bytes)
-  if (!has_connection(log)) log$con <- file(log$path, "ab")
+  # other code of this process may have closed all connections
+  if (!is_same_connection(log$con)) log$con <- file(log$path, "ab")
   flush(log$con)
   before <- file.size(log$path)
   suppressWarnings(writeBin(bytes, log$con))

@@ -151,5 +151,10 @@ leave_homes <- function() {
   left <- the$actors_left
   the$actors_left <- NULL
   for (record in left) if (record$pid == Sys.getpid()) leave_home(record)
+  see_to_no_more()
+}
+
+# Tells C code where there is nothing to see to.
+see_to_no_more <- function() {
   if (!length(the$actors) && !length(the$actors_left)) .Call(ffi_actor_made, FALSE)
 }

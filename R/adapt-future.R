@@ -79,12 +79,6 @@ signal_connections <- function() {
   the$signals
 }
 
-# The numbers of closed connections are used again.
-is_same_connection <- function(con) {
-  now <- connection_at(con)
-  !is.null(now) && identical(attr(now, "conn_id"), attr(con, "conn_id"))
-}
-
 close_signals <- function() {
   signals <- the$signals
   the$signals <- NULL

@@ -11,3 +11,9 @@ connection_at <- function(number) {
   if (about$opened == "opened" || startsWith(about$class, "clutch_")) return(getConnection(con))
   structure(con, class = c(about$class, "connection"))
 }
+
+# Tells whether this connection is still there. The numbers of closed ones are used again.
+is_same_connection <- function(con) {
+  now <- connection_at(con)
+  !is.null(now) && identical(attr(now, "conn_id"), attr(con, "conn_id"))
+}

@@ -455,10 +455,10 @@ stop_nodes <- function(cl) {
     hide_cluster(info)
     forget_copies(info$tasks)
   }
-  end_own_server(info, ranks)
+  end_own_server(info)
   if (is_end) give_server(info)
   end <- launcher_of(info)$end
-  if (!is.null(end)) end(info, ranks)
+  if (!is.null(end)) end(info)
   tell_stop(info, ranks)
   invisible(NULL)
 }

@@ -278,7 +278,7 @@ ends_when_idle <- function(cl) {
   cl
 }
 
-idle_seconds <- function() min(option_number("clutch.idle_seconds", 60, above = TRUE), 1e9)
+idle_seconds <- function() option_number("clutch.idle_seconds", 60, above = TRUE)
 
 # Its successor is prepared as it was by cluster_setup() and cluster_export().
 remake_own <- function(place, n, most) {

@@ -190,9 +190,8 @@ printed_files <- function(info, launch, tasks) {
 
 # ---- the end ----
 
-# All nodes of the cluster were stopped, of which these were just now.
-end_on_hosts <- function(info, ranks) {
-  set_cluster(info, stopped = union(info$stopped, ranks))
+# Some nodes were stopped, perhaps the last.
+end_on_hosts <- function(info) {
   if (length(info$stopped) >= length(info$hosts)) end_hosts(info)
 }
 

@@ -156,10 +156,9 @@ own_servers <- function() {
   lapply(the$own_servers, function(w) .Call(ffi_weak_get, w)$server)
 }
 
-# The server ends when all nodes of its cluster were stopped. `ranks`: those that were just now.
-end_own_server <- function(info, ranks) {
+# The server ends when all nodes of its cluster were stopped.
+end_own_server <- function(info) {
   if (is.null(info$server$own)) return()
-  set_cluster(info, stopped = union(info$stopped, ranks))
   if (length(info$stopped) < length(info$hosts)) return()
   if (.Call(ffi_server_info, info$server$handle)$live == 0L) server_end(info$server)
 }

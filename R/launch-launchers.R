@@ -9,7 +9,7 @@
 #   complete(cl, left)            the cluster with what it needs besides handles; may be NULL
 #   replace(info, rank, seconds)  handle of one node anew, ready, or an error
 #   begin(info, rank)             the same, under way when it returns, see begin_tcp()
-#   end(info, ranks)              these nodes were stopped; may be NULL
+#   end(info)                     some nodes were stopped; may be NULL
 #   attend(t)                     the cluster gets its scheduler: what its hosts want of each step,
 #                                 see manager_of() in task-jobs.R; may be NULL
 # A launcher has `replace`, or `begin`, or neither: then nodes that have died are not replaced.

@@ -105,7 +105,7 @@ note_asked <- function(t, command) {
     if (k %in% first_hosts(x)) next
     server <- info$remote$servers[[k]]$handle
     .Call(ffi_tasks_host, t$ptr, k, ranks_at(info, k), server, command$handle,
-          task_of(command, k), min(x$idle, 1e9))
+          task_of(command, k), x$idle)
   }
 }
 

@@ -18,7 +18,7 @@ manage_growth <- function(t) {
 
 begin_growth <- function(t) {
   info <- t$info
-  numbers <- c(info$plan$first, length(info$hosts), info$number, min(info$plan$idle, 1e9))
+  numbers <- c(info$plan$first, length(info$hosts), info$number, info$plan$idle)
   .Call(ffi_tasks_growth, t$ptr, info$server$handle, start_kind(info), as.double(numbers))
   tell_calls(info)
 }

@@ -10,6 +10,9 @@
 
 #include "posix/features.h"
 
+/* One call is to read or write so many bytes at the most: some systems refuse 2 GB and more. */
+#define CLU_MOST_AT_ONCE ((size_t)1 << 30)
+
 /* pipe(); -1 and errno. */
 static inline int clu_fd_pipe(int fd[2], int nonblocking) {
 #if defined(CLU_HAVE_PIPE2)

@@ -10,10 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "posix/features.h"
-
-/* One call is asked for this much at the most: some systems refuse 2 GB and more. */
-#define MOST_AT_ONCE ((size_t)1 << 30)
+#include "posix/fd.h"
 
 static int failed(clu_err *e, const char *what) {
   return clu_fail(e, CLU_SYS, errno, "%s: %s", what, strerror(errno));
@@ -49,7 +46,7 @@ int clu_os_file_is_removed(clu_fd fd) {
 int clu_os_file_read(clu_fd fd, uint64_t at, void *p, size_t n) {
   unsigned char *to = p;
   while (n > 0) {
-    ssize_t k = pread((int)fd, to, n < MOST_AT_ONCE ? n : MOST_AT_ONCE, (off_t)at);
+    ssize_t k = pread((int)fd, to, n < CLU_MOST_AT_ONCE ? n : CLU_MOST_AT_ONCE, (off_t)at);
     if (k == 0) return CLU_EOF;
     if (k < 0 && errno == EINTR) continue;
     if (k < 0) return CLU_SYS;
@@ -74,7 +71,7 @@ int clu_os_file_write(clu_fd fd, uint64_t at, const void *p, size_t n, clu_err *
   size_t rest = n - within_limit(at, n);
   n -= rest;
   while (n > 0) {
-    ssize_t k = pwrite((int)fd, from, n < MOST_AT_ONCE ? n : MOST_AT_ONCE, (off_t)at);
+    ssize_t k = pwrite((int)fd, from, n < CLU_MOST_AT_ONCE ? n : CLU_MOST_AT_ONCE, (off_t)at);
     if (k < 0 && errno == EINTR) continue;
     if (k < 0) return failed(e, "it cannot be written to");
     from += k;

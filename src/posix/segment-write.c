@@ -26,14 +26,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "posix/features.h"
-
-/* One call is asked for this much at the most: some systems refuse 2 GB and more. */
-#define MOST_AT_ONCE ((size_t)1 << 30)
+#include "posix/fd.h"
 
 static int write_all(int fd, uint64_t at, const char *from, size_t n) {
   while (n > 0) {
-    ssize_t k = pwrite(fd, from, n < MOST_AT_ONCE ? n : MOST_AT_ONCE, (off_t)at);
+    ssize_t k = pwrite(fd, from, n < CLU_MOST_AT_ONCE ? n : CLU_MOST_AT_ONCE, (off_t)at);
     if (k < 0 && errno == EINTR) continue;
     if (k <= 0) return CLU_SYS;
     from += k;

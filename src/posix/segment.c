@@ -82,13 +82,10 @@ static int is_sealed(int fd) {
 
 #endif
 
-/* One call is asked for this much at the most: some systems refuse 2 GB and more. */
-#define MOST_AT_ONCE ((size_t)1 << 30)
-
 int clu_os_segment_read(clu_fd fd, uint64_t at, void *p, size_t n) {
   char *to = p;
   while (n > 0) {
-    ssize_t k = pread((int)fd, to, n < MOST_AT_ONCE ? n : MOST_AT_ONCE, (off_t)at);
+    ssize_t k = pread((int)fd, to, n < CLU_MOST_AT_ONCE ? n : CLU_MOST_AT_ONCE, (off_t)at);
     if (k < 0 && errno == EINTR) continue;
     if (k <= 0) return CLU_SYS;
     to += k;

@@ -424,26 +424,26 @@ test_that("a node does not keep what has travelled in the place of a result", {
   expect_lt(megabytes() - before, 20)
 })
 
-test_that("a function travels whose body is a large vector", {
-  cl <- make_cluster(1)
-  on.exit(stop_cluster(cl))
+with_sevens <- function(code) {
   register_travel("clutch_seven", function(x) 7, function(data) {
     structure(list(data), class = "clutch_seven")
   })
-  on.exit(register_travel("clutch_seven", NULL), add = TRUE)
+  on.exit(register_travel("clutch_seven", NULL))
+  code
+}
+
+test_that("a function travels whose body is a large vector", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
   f <- function(x, seven) NULL
   body(f) <- as.numeric(1:30000)
   seven <- structure(list(7), class = "clutch_seven")
-  expect_identical(cluster_map(cl, 1, f, seven), list(as.numeric(1:30000)))
+  with_sevens(expect_identical(cluster_map(cl, 1, f, seven), list(as.numeric(1:30000))))
 })
 
 test_that("a constant argument may be missing where recipes are registered", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
-  register_travel("clutch_seven", function(x) 7, function(data) {
-    structure(list(data), class = "clutch_seven")
-  })
-  on.exit(register_travel("clutch_seven", NULL), add = TRUE)
   map <- function(option) cluster_map(cl, 1:2, function(i, option) missing(option), option)
-  expect_identical(map(), list(TRUE, TRUE))
+  with_sevens(expect_identical(map(), list(TRUE, TRUE)))
 })

@@ -10,6 +10,8 @@ int64_t clu_ns(double seconds) {
   return ISNAN(seconds) || seconds < 0 || seconds > 1e9 ? -1 : (int64_t)(seconds * 1e9);
 }
 
+uint64_t clu_span_ns(double seconds) { return (uint64_t)(1e9 * (seconds < 1e9 ? seconds : 1e9)); }
+
 uint64_t clu_deadline_ns(int64_t ns) {
   return ns < 0 ? CLU_NEVER : clu_deadline_after(clu_os_now(), ns);
 }

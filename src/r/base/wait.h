@@ -19,6 +19,8 @@ uint64_t clu_deadline_ns(int64_t ns);
 uint64_t clu_in_ms(uint64_t ms);
 /* Converts what is left of a time, a number in R: negative is 0, over 1e9 is CLU_NEVER. */
 uint64_t clu_in_seconds(SEXP s);
+/* A span of time in ns, at most 1e18: it can be added to a time. */
+uint64_t clu_span_ns(double seconds);
 /* In ns; -1: for ever. As clu_deadline() takes it. */
 int64_t clu_ns(double seconds);
 /* Returns what is left until then, at most CLU_SLICE. */

@@ -12,7 +12,7 @@ SEXP ffi_tasks_growth(SEXP x, SEXP server, SEXP kind, SEXP numbers) {
                          .server = clu_get_server(server),
                          .kind = clu_start_kind_named(CHAR(STRING_ELT(kind, 0))),
                          .settings = (uint64_t)v[2],
-                         .idle_after = (uint64_t)(1e9 * v[3])};
+                         .idle_after = clu_span_ns(v[3])};
   clu_engine_set_growth(t, &g);
   return R_NilValue;
 }

@@ -12,7 +12,7 @@ SEXP ffi_tasks_host(SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, 
   h.first = INTEGER(nodes)[0] - 1;
   h.n = Rf_length(nodes);
   h.task = task == R_NilValue ? -1 : Rf_asInteger(task);
-  h.idle_after = (uint64_t)(1e9 * Rf_asReal(idle));
+  h.idle_after = clu_span_ns(Rf_asReal(idle));
   if (clu_engine_host_asked(t, &h) != CLU_OK) clu_raise("memory", "not enough memory");
   return R_NilValue;
 }

@@ -49,7 +49,7 @@ SEXP ffi_tasks_show(SEXP x, SEXP view) {
 
 /* From now on its nodes end when they were not in use for so many seconds; 0: they stay. */
 SEXP ffi_tasks_idle(SEXP x, SEXP seconds) {
-  clu_engine_end_idle(clu_tasks_get(x), (uint64_t)(1e9 * Rf_asReal(seconds)));
+  clu_engine_end_idle(clu_tasks_get(x), clu_span_ns(Rf_asReal(seconds)));
   return R_NilValue;
 }
 
