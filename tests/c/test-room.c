@@ -11,6 +11,7 @@
 #define LIMIT (1024 * MB)
 static _Atomic int64_t has[MOST_NODES], left;
 static _Atomic int goes[MOST_NODES]; /* these tasks may end */
+static _Atomic int begun;            /* so many tasks have */
 
 int64_t __wrap_clu_os_process_anonymous(clu_pid pid);
 int64_t __wrap_clu_os_process_anonymous(clu_pid pid) { return atomic_load(&has[pid - FIRST_PID]); }
@@ -42,6 +43,7 @@ int __wrap_clu_os_memory_left(const char *root, const clu_memory_bounds *b, clu_
 
 static enum deed waits(uint64_t element, uint32_t attempt) {
   (void)attempt;
+  atomic_fetch_add(&begun, 1);
   while (!atomic_load(&goes[element])) clu_os_pause(1000000);
   return WELL;
 }
@@ -77,6 +79,7 @@ TEST(a_node_that_has_answered_before_it_was_stopped_goes_on_beside_others) {
   plan_job(&p, 2, 0, 0);
   CHECK_INT_EQ(clu_engine_turn(x.t), CLU_OK);
   CHECK_INT_EQ(clu_task_job_counts(p.job).waiting, 0);
+  CHECK_SOON(atomic_load(&begun) == 2, 20000); /* else a node that is stopped gives its task back */
   atomic_store(&has[0], 200 * MB);
   atomic_store(&has[1], 300 * MB);
   atomic_store(&left, 100 * MB);
