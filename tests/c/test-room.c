@@ -2,6 +2,7 @@
 // threads
 // link: -Wl,--wrap=clu_os_process_anonymous -Wl,--wrap=clu_os_process_cpu
 // link: -Wl,--wrap=clu_os_memory_bounds -Wl,--wrap=clu_os_memory_left
+// link: -Wl,--wrap=clu_memory_share -Wl,--wrap=clu_memory_share_no_more
 #include "engine-fixture.h"
 
 #define MB ((int64_t)1 << 20)
@@ -23,11 +24,25 @@ int64_t __wrap_clu_os_process_cpu(clu_pid pid, clu_process_pages *pages) {
   return -1;
 }
 
-/* It is no bound that others have part in. */
+/* Others may have part in it. */
+static int is_shared, is_sharing;
+
+int __wrap_clu_memory_share(const char *under, int i);
+int __wrap_clu_memory_share(const char *under, int i) {
+  (void)under;
+  (void)i;
+  is_sharing = 1;
+  return 2;
+}
+void __wrap_clu_memory_share_no_more(void);
+void __wrap_clu_memory_share_no_more(void) { is_sharing = 0; }
+
 int __wrap_clu_os_memory_bounds(const char *root, clu_memory_bounds *out);
 int __wrap_clu_os_memory_bounds(const char *root, clu_memory_bounds *out) {
   (void)root;
   memset(out, 0, sizeof *out);
+  out->n = is_shared;
+  out->at[0].limit = LIMIT;
   return CLU_OK;
 }
 
@@ -92,6 +107,35 @@ TEST(a_node_that_has_answered_before_it_was_stopped_goes_on_beside_others) {
   atomic_store(&goes[0], 1);
   CHECK(run(&p, UINT64_MAX));
   CHECK(is_each_once(&p));
+  drop_job(&p);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+static int has_no_open(void) {
+  clu_engine_take_rings(x.t);
+  return clu_engine_open(x.t) == 0;
+}
+
+TEST(sessions_beside_are_told_once_nobody_has_work) {
+  plan p;
+  int mine;
+  is_shared = 1;
+  atomic_store(&left, LIMIT / 2);
+  up(2, waits);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  plan_job(&p, 2, 0, 0);
+  CHECK_INT_EQ(clu_engine_turn(x.t), CLU_OK);
+  clu_engines_look_at_room(x.all, clu_os_now());
+  CHECK(is_sharing);
+  atomic_store(&goes[0], 1);
+  CHECK_SOON(answered(&p) == 1, 20000);
+  CHECK(x.all->room.due > 1);
+  atomic_store(&goes[1], 1);
+  CHECK_SOON(has_no_open(), 20000);
+  CHECK(x.all->room.due == 1); /* not only after the pause between two looks */
+  CHECK(run(&p, UINT64_MAX));
+  CHECK(!is_sharing);
   drop_job(&p);
   clu_turns_leave(&x.turns, mine);
   down();

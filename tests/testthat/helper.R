@@ -45,9 +45,12 @@ alive <- function(pid) {
 }
 
 # Without what garbage holds: shared memory that has come keeps its descriptor until a collection.
+# And without the lock by which a session where memory is short says that it is at work: its thread
+# lets go of that a little after.
 open_fds <- function(pid = Sys.getpid()) {
   if (pid == Sys.getpid()) gc()
-  length(list.files(file.path("/proc", pid, "fd")))
+  files <- list.files(file.path("/proc", pid, "fd"), full.names = TRUE)
+  sum(!grepl("/clutch-memory-", Sys.readlink(files)))
 }
 pids <- function(cl) cluster_status(cl)$pid
 

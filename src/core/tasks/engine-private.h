@@ -44,6 +44,8 @@ void clu_engine_notes_free(clu_engine *t);
 
 /* ---- jobs.c ---- */
 
+/* Tells whether any of its jobs has tasks that have not ended. */
+int clu_engine_has_open(const clu_engine *t);
 /* CLU_OK or CLU_NOMEM. The queue has its own reference to the body (may be NULL). */
 int clu_queue_push(clu_queue *q, uint64_t task, uint32_t flags, clu_blob *body);
 /* The oldest: 1, and the body is the caller's. */
@@ -143,6 +145,9 @@ static inline int64_t clu_engines_room_wait(const clu_engines *all, uint64_t now
 }
 /* The task at which this node was has ended. */
 void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j);
+/* A task has ended, and this session counts as one at work: if there is no other, the next look is
+ * due, which tells the others. */
+void clu_engines_room_rest(clu_engines *all);
 /* Bytes that one of its tasks is expected to have at its peak; 0: not known. */
 int64_t clu_task_job_expected(clu_engine *t, clu_task_job *j);
 /* The most bytes that a task at work was seen to have, of all jobs. */

@@ -46,7 +46,9 @@ static void drop_results(clu_queue *q) {
 /* ---- how tasks ended ---- */
 
 void clu_task_job_finish(clu_task_job *j, uint64_t at) {
+  clu_engines *all = j->engine->all;
   if (at > j->finished) j->finished = at;
+  if (all->room.counted) clu_engines_room_rest(all);
 }
 
 void clu_task_job_fail_takers(clu_task_job *from) {
@@ -280,6 +282,12 @@ uint64_t clu_engine_open(const clu_engine *t) {
   uint64_t n = 0;
   for (const clu_task_job *j = t->jobs.first; j; j = j->next) n += clu_job_left(j->job);
   return n;
+}
+
+int clu_engine_has_open(const clu_engine *t) {
+  for (const clu_task_job *j = t->jobs.first; j; j = j->next)
+    if (clu_job_left(j->job) > 0) return 1;
+  return 0;
 }
 
 size_t clu_engine_jobs(const clu_engine *t) { return t->jobs.n; }

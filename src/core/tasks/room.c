@@ -121,6 +121,12 @@ void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j) {
   r->head = 0;
 }
 
+void clu_engines_room_rest(clu_engines *all) {
+  for (const clu_engine *t = all->first; t; t = t->next)
+    if (clu_engine_has_open(t)) return;
+  all->room.due = 1;
+}
+
 /* ---- who is at work ---- */
 
 static int reserve(struct clu_engines_room *r) {
@@ -428,7 +434,7 @@ static void nobody_is_at_work(struct clu_engines_room *r) {
 /* Tells whether a job has said how much memory it needs: what is left is to be known before. */
 static int is_said(const clu_engines *all) {
   for (const clu_engine *t = all->first; t; t = t->next)
-    if (t->jobs.nsaid > 0 && clu_engine_open(t) > 0) return 1;
+    if (t->jobs.nsaid > 0 && clu_engine_has_open(t)) return 1;
   return 0;
 }
 
