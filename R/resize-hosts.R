@@ -146,6 +146,7 @@ open_host <- function(t, k) {
   no_failures(t$resize)
   tell_event("start", info, text = "a host has come", host = name_of_host(info, k),
              nodes = length(ranks))
+  ask_new_host(t, k)
 }
 
 # ---- it goes ----

@@ -185,29 +185,50 @@ no_resources <- list(kinds = character(), cores = integer(), units = list())
 
 # list(kinds, cores, units): kinds of units; cores, by host; by host a list of the names of its
 # units, by kind. It is found out when it is first asked for, and the scheduler is told. `kinds`:
-# those that a task asks for: GPUs are looked for only then.
-resources_of <- function(t, kinds) {
+# those that a task asks for: GPUs are looked for only then. `found` is what each host has said; one
+# that could not has a core a node, and is asked again the next time. `wait`: for nodes at work, too.
+resources_of <- function(t, kinds, wait = TRUE) {
   info <- t$info
   known <- info$resources
-  has_all <- !is.null(known) && (!"gpu" %in% kinds || known$has_gpu || "gpu" %in% known$kinds)
-  if (has_all) return(known)
+  if (is_known(known, kinds)) return(known)
   said <- info$plan$resources
-  wants_gpu <- "gpu" %in% kinds && !"gpu" %in% names(said)
+  wants_gpu <- ("gpu" %in% kinds || isTRUE(known$has_gpu)) && !"gpu" %in% names(said)
   of <- info$host_of
   if (is.null(of)) of <- match(info$hosts, unique(info$hosts))
   hosts <- sort(unique(of))
-  found <- lapply(hosts, function(h) host_resources(info, which(of == h), said, wants_gpu))
+  found <- lapply(seq_along(hosts), function(k) {
+    if (!wants_gpu && !is.null(said[["cores"]])) return(list())
+    if (!is.null(known$found[[k]]) && (known$has_gpu || !wants_gpu)) return(known$found[[k]])
+    host_resources(info, which(of == hosts[[k]]), wants_gpu, wait)
+  })
+  cores <- vapply(seq_along(hosts), function(k) {
+    as.integer(c(said[["cores"]], found[[k]]$cores, sum(of == hosts[[k]]))[[1L]])
+  }, 1L)
   units <- lapply(found, function(f) c(said[setdiff(names(said), "cores")], f$units))
   all <- unique(unlist(lapply(units, names)))
   if (is.null(all)) all <- character()
   units <- lapply(units, function(u) {
     stats::setNames(lapply(all, function(kind) as.character(u[[kind]])), all)
   })
-  known <- list(kinds = all, cores = vapply(found, function(f) as.integer(f$cores), 1L),
-                units = units, has_gpu = wants_gpu, host_of = match(of, hosts) - 1L)
+  known <- list(kinds = all, cores = cores, units = units, has_gpu = wants_gpu, found = found,
+                host_of = match(of, hosts) - 1L)
   .Call(ffi_tasks_resources, t$ptr, known$kinds, known$cores, units_text(known), known$host_of)
   set_cluster(info, resources = known)
   known
+}
+
+is_known <- function(known, kinds) {
+  if (is.null(known) || any(vapply(known$found, is.null, NA))) return(FALSE)
+  !"gpu" %in% kinds || known$has_gpu || "gpu" %in% known$kinds
+}
+
+# Another host has come behind this number.
+ask_new_host <- function(t, k) {
+  known <- t$info$resources
+  if (is.null(known)) return(invisible())
+  known$found[match(k, sort(unique(t$info$host_of)))] <- list(NULL)
+  set_cluster(t$info, resources = known)
+  resources_of(t, known$kinds, wait = FALSE)
 }
 
 # Names of units with commas between: kinds by hosts.
@@ -217,17 +238,25 @@ units_text <- function(known) {
 }
 
 # list(cores, units): of the host that has the nodes of these numbers. Another host is asked by a
-# call of one of its nodes, where one is there.
-host_resources <- function(info, ranks, said, wants_gpu) {
-  if (is_this_machine(info$hosts[[ranks[[1L]]]])) {
-    found <- resources_here(wants_gpu)
-  } else {
-    node <- structure(list(node_of_plan(info, ranks[[1L]])), class = c("clutch_cluster", "cluster"))
-    found <- tryCatch(parallel::clusterCall(node, resources_here, wants_gpu)[[1L]],
-                      clutch_error = function(e) list(cores = length(ranks), units = list()))
+# call of one of its nodes, an idle one if it has one: others answer when their task has ended. NULL:
+# none of them can say.
+host_resources <- function(info, ranks, wants_gpu, wait) {
+  if (is_this_machine(info$hosts[[ranks[[1L]]]])) return(resources_here(wants_gpu))
+  state <- vapply(handles_now(info)[ranks], function(h) {
+    if (is.null(h)) "absent" else .Call(ffi_node_info, h)$state
+  }, "")
+  may_ask <- c("idle", if (wait) c("busy", "starting", "cancelling"))
+  turn <- order(match(state, may_ask), na.last = NA)
+  for (i in ranks[turn]) {
+    found <- tryCatch(resources_there(info, i, wants_gpu), clutch_error = function(e) NULL)
+    if (!is.null(found)) return(found)
   }
-  if (!is.null(said[["cores"]])) found$cores <- said[["cores"]]
-  found
+  NULL
+}
+
+resources_there <- function(info, rank, wants_gpu) {
+  node <- structure(list(node_of_plan(info, rank)), class = c("clutch_cluster", "cluster"))
+  parallel::clusterCall(node, resources_here, wants_gpu)[[1L]]
 }
 
 # In a node the share of its cluster does not count.

@@ -409,6 +409,23 @@ test_that("elements ask for cores and units of their own host", {
   })
 })
 
+test_that("what a host has is asked of an idle node", {
+  with_cluster(function(cl) {
+    may_end <- tempfile()
+    on.exit(unlink(may_end))
+    wait <- function(i, file) {
+      end <- Sys.time() + 30
+      while (!file.exists(file) && Sys.time() < end) Sys.sleep(0.05)
+    }
+    busy <- cluster_submit(cl, wait(1, may_end))
+    expect_true(eventually(cluster_status(cl)$state[[1L]] == "busy"))
+    expect_identical(cluster_map_int(cl, 1:2, identity, .needs = list(cores = 1)), 1:2)
+    expect_false(resolved(busy))
+    file.create(may_end)
+    collect(busy)
+  })
+})
+
 # Half a second is what it takes; 2 s are promised; a machine that has much else to do gets 10.
 test_that("all is gone soon after stop_cluster(), when the cluster is garbage, and after a kill", {
   needs_cluster()

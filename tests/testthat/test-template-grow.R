@@ -223,3 +223,25 @@ test_that("the help page's recipes start hosts", {
     unlink(file.path(queue, "cancelled"))
   }
 })
+
+test_that("GPUs of a host that comes while a map waits for some are handed out", {
+  before <- Sys.getenv("CUDA_VISIBLE_DEVICES", NA)
+  Sys.setenv(CUDA_VISIBLE_DEVICES = "0")
+  on.exit(if (is.na(before)) Sys.unsetenv("CUDA_VISIBLE_DEVICES") else
+    Sys.setenv(CUDA_VISIBLE_DEVICES = before))
+  queue <- new_queue()
+  seen <- tempfile()
+  dir.create(seen)
+  on.exit(unlink(seen, recursive = TRUE), add = TRUE)
+  cl <- make_cluster(grows(queue, nodes = c(1, 2)))
+  on.exit(stop_cluster(cl), add = TRUE)
+  there <- cluster_map_int(cl, 1:4, function(i, seen) {
+    file.create(file.path(seen, Sys.getpid()))
+    end <- Sys.time() + 60
+    while (length(list.files(seen)) < 2L && Sys.time() < end) Sys.sleep(0.1)
+    length(list.files(seen))
+  }, seen, .needs = list(gpu = 1))
+  expect_identical(there, rep(2L, 4))
+  stop_cluster(cl)
+  expect_queue_empty(queue)
+})
