@@ -127,17 +127,17 @@ common_length <- function(sizes, labels) {
 
 # Arguments that begin with a dot are options: one that there is not would else go to the
 # function, unseen.
-check_dots <- function(dots, f) {
+check_dots <- function(dots, f, options = c(".x", ".f", names(map_arguments))) {
   if (is.null(names(dots))) return(dots)
   given <- grep("^[.][A-Za-z]", names(dots), value = TRUE)
   bad <- setdiff(given, if (inherits(f, "clutch_extractor")) ".default")
   if (length(bad)) {
-    options <- c(".x", ".f", names(map_arguments))
-    text <- paste("there is no option `%s`%s",
-                  "(an argument of that name for the function goes into `.more`)")
+    text <- "there is no option `%s`%s"
+    if (".more" %in% options)
+      text <- paste(text, "(an argument of that name for the function goes into `.more`)")
     throw("argument", sprintf(text, bad[[1L]], did_you_mean(bad[[1L]], options)))
   }
-  if ("more" %in% names(dots) && !takes_argument(f, "more")) {
+  if (".more" %in% options && "more" %in% names(dots) && !takes_argument(f, "more")) {
     throw("argument", paste("the function has no argument `more`:",
                             "a list of further constant arguments is `.more`"))
   }

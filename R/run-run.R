@@ -27,7 +27,8 @@
 #' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @param f function, or the name of one, or a formula as in [cluster_map()]. Its first argument is
 #'   the rank. The variables and packages that it needs travel with it.
-#' @param args list: further arguments of `f`, the same for all parts.
+#' @param ... further arguments of `f`, the same for all parts. One that is called `f`, or whose
+#'   name begins like `cl`, goes into a function of its own: `function(rank) g(rank, f = 1)`.
 #' @param .globals,.packages,.timeout,.relay,.max_memory,.priority,.fresh,.pointers as in
 #'   [cluster_submit()].
 #' @param .needs as in [cluster_submit()]: what each part asks for. A host has to have it for all of
@@ -61,14 +62,18 @@
 #' })
 #' stop_cluster(cl)
 #' @export
-cluster_run <- new_submit(alist(cl = , f = , args = list()), function() { # nolint
+cluster_run <- new_submit(alist(cl = , f = , ... = ), function() { # nolint
   if (.Call(ffi_is_node)) throw("argument", "cluster_run() cannot be called within a task")
-  cl <- cluster_or_own(cl)
   given(f, "f")
-  if (!is.list(args)) has_to_be("`args`", "a list of arguments")
+  if (inherits(f, "clutch_cluster")) {
+    throw("argument", paste("an argument whose name begins like `cl` was taken for the cluster:",
+                            "call a function that has it, as function(rank) g(rank, c = 1)"))
+  }
+  cl <- cluster_or_own(cl)
   env <- parent.frame()
   code <- as.call(list(substitute(f), quote(...)))
   fun <- function_to_call(f, env)
+  args <- check_dots(dots_in(environment()), fun, c(names(submit_arguments), ".label"))
   check_run_options(.retries, .journal)
   t <- tasks_of(cl) # an error where it knows no tasks, or was stopped
   o <- task_options(given_options(environment(), submit_options), submit_options)

@@ -70,7 +70,7 @@ pingpong <- function() {
         (as.numeric(Sys.time()) - began) / n
       }, 0)
     }
-    for (s in with_nodes(2, function(cl) cluster_run(cl, trips, list(bytes, n, reps)))[[1L]]) {
+    for (s in with_nodes(2, function(cl) cluster_run(cl, trips, bytes, n, reps))[[1L]]) {
       note(sprintf("pingpong-%g", bytes), "clutch", s)
     }
     x <- as.numeric(seq_len(bytes / 8)) + 0
@@ -102,7 +102,7 @@ together <- function() {
     })
   }
   for (n in c(2, 4, 8)) {
-    for (s in with_nodes(n, function(cl) cluster_run(cl, parts, list(reps)))[[1L]]) {
+    for (s in with_nodes(n, function(cl) cluster_run(cl, parts, reps))[[1L]]) {
       for (what in names(s)) note(sprintf("%s-%d", what, n), "clutch", s[[what]])
     }
     rmpi(n, "together")
@@ -124,7 +124,7 @@ many <- function() {
     })
   }
   n <- if (quick) 100L else 1000L
-  for (s in with_nodes(n, function(cl) cluster_run(cl, parts, list(reps)))[[1L]]) {
+  for (s in with_nodes(n, function(cl) cluster_run(cl, parts, reps))[[1L]]) {
     note(sprintf("barrier-%d", n), "clutch", s[["barrier"]])
     note(sprintf("allreduce-of-1000-%d", n), "clutch", s[["small"]])
   }
@@ -151,7 +151,7 @@ all_to_all <- function() {
   for (n in c(2, 4, 8, 16, 32)) {
     m <- ceiling(20000 / n / (n - 1))
     of_one <- n * (n - 1) * m
-    for (s in with_nodes(n, function(cl) cluster_run(cl, parts, list(m, reps)))[[1L]]) {
+    for (s in with_nodes(n, function(cl) cluster_run(cl, parts, m, reps))[[1L]]) {
       note(sprintf("all-to-all-%d", n), "clutch", s / of_one)
     }
     if (!erlang) next
@@ -196,7 +196,7 @@ kmeans_program <- function(n, rows, rounds, who) {
       mine <- get("points", globalenv())
       for (i in seq_len(rounds)) centers <- moved(node_allreduce(nearest_sums(mine, centers)))
       if (rank == 1) centers
-    }, list(centers, rounds, nearest_sums, moved)))
+    }, centers, rounds, nearest_sums, moved))
     return(list(s, out[[1L]]))
   }
   invisible(clusterApply(cl, seq_len(n), function(rank, f, n, rows) {
@@ -242,7 +242,7 @@ heat_program <- function(n, side, rounds, who) {
         u <- step(u)
       }
       u[2:(k - 1), ]
-    }, list(start, rounds, heat_step)))
+    }, start, rounds, heat_step))
     return(list(s, do.call(rbind, out)))
   }
   f <- heat_step
@@ -309,7 +309,7 @@ tempering_program <- function(n, chains, rounds, who) {
         x <- all[mine[[rank]]]
       }
       x
-    }, list(betas, mine, rounds, chain_steps, exchange))), NULL))
+    }, betas, mine, rounds, chain_steps, exchange)), NULL))
   }
   work <- function(x, betas, steps) vapply(seq_along(x), function(j) steps(x[[j]], betas[[j]], 20), 0)
   environment(work) <- environment(chain_steps) <- globalenv()
@@ -474,7 +474,7 @@ deaths <- function() {
       stop(e)
     }
     victim <- sample(3L, 1L)
-    e <- tryCatch(cluster_run(cl, run, list(calls[[what]], victim, at)), error = identity)
+    e <- tryCatch(cluster_run(cl, run, calls[[what]], victim, at), error = identity)
     if (!inherits(e, "clutch_node_died")) stop(e)
     stopifnot(e$rank == victim)
     d <- table_read(at)

@@ -156,7 +156,7 @@ test_that("a part of a run, and an actor's function, run again without what is a
     x <- runif(1)
     if (rank == 2) stop(rank + k, " ", x) else node_receive(2)
   }
-  e <- failed_of(cluster_run(cl, part, list(k = 5)))
+  e <- failed_of(cluster_run(cl, part, k = 5))
   expect_match(conditionMessage(e$parent), "^7 ")
   expect_identical(again(e), conditionMessage(e$parent))
   e <- failed_of(cluster_run(cl, function(rank) stop(node_receive(timeout = 0))))

@@ -83,7 +83,7 @@ test_that("the first frame of a part of a run is the user's function", {
   e <- failed_of(cluster_run(cl, function(rank, k) {
     own <- rank * k
     g(own)
-  }, list(k = 2)))
+  }, k = 2))
   expect_length(cluster_debug(e), 2L)
   expect_identical(cluster_debug(e, 1, quote(own)), 4)
   expect_identical(cluster_debug(e, 1, quote(sys.call())), quote(FUN(.x, k = k)))

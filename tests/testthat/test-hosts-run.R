@@ -19,7 +19,7 @@ test_that("parts on two hosts send messages of all kinds and sizes, in order", {
     }
     node_send(1, identical(lapply(objects, function(x) node_receive(1)$value), objects))
     Sys.info()[["nodename"]]
-  }, list(objects))
+  }, objects)
   expect_identical(got, list(list(TRUE, TRUE, TRUE), "alpha", "beta", "beta"))
   got <- cluster_run(cl, function(rank) {
     if (rank > 1) {

@@ -45,7 +45,7 @@ kill_one <- function(cl, operation, folder, label) {
   later(0, paste("cd %s; for k in $(seq 3000); do [ $(ls | grep -c begun) = %d ] && break;",
                  "sleep 0.01; done; sleep %.3f; kill -9 %d; date +%%s.%%N > killed"),
         folder, nodes, runif(1, 0, 0.03), pids(cl)[[rank]])
-  e <- tryCatch(cluster_run(cl, part, list(operation, folder)), error = identity)
+  e <- tryCatch(cluster_run(cl, part, operation, folder), error = identity)
   expect_s3_class(e, "clutch_node_died")
   expect_identical(e$rank, rank, label = label)
   told <- lapply(setdiff(seq_len(nodes), rank), function(k) {

@@ -42,7 +42,7 @@ test_that("each node is a part, with a rank", {
   parts <- cluster_run(cl, function(rank, a, b = 0) {
     list(rank = rank, me = node_rank(), count = node_count(), pid = Sys.getpid(),
          sum = a + b + here)
-  }, list(1, b = 10))
+  }, 1, b = 10)
   expect_identical(lapply(parts, `[[`, "rank"), list(1L, 2L, 3L))
   expect_identical(lapply(parts, `[[`, "me"), list(1L, 2L, 3L))
   expect_identical(lapply(parts, `[[`, "count"), list(3L, 3L, 3L))
@@ -83,7 +83,7 @@ test_that("objects of all kinds and sizes are sent", {
       node_send(1, identical(got, objects))
       got
     }
-  }, list(objects))
+  }, objects)
   expect_true(back[[1L]])
   expect_identical(back[[2L]], objects)
 })
@@ -176,7 +176,7 @@ test_that("reductions give what R's own operators give", {
     for (op in ops) {
       expected <- Reduce(by[[op]], values[[kind]])
       got <- cluster_run(cl, function(rank, values, op) node_allreduce(values[[rank]], op),
-                         list(values[[kind]], op))
+                         values[[kind]], op)
       expect_equal(got, rep(list(expected), 3), tolerance = 0, info = paste(kind, op))
       expect_identical(vapply(got, typeof, ""), rep(typeof(expected), 3), info = paste(kind, op))
     }
@@ -200,7 +200,7 @@ test_that("sums are the same in each run", {
   cl <- make_cluster(4)
   on.exit(stop_cluster(cl))
   x <- lapply(1:4, function(i) rnorm(20000))
-  sums <- function() cluster_run(cl, function(rank, x) node_allreduce(x[[rank]]), list(x))
+  sums <- function() cluster_run(cl, function(rank, x) node_allreduce(x[[rank]]), x)
   first <- sums()
   for (i in 1:5) expect_identical(sums(), first)
   expect_identical(first[[1L]], Reduce(`+`, x))
@@ -213,7 +213,7 @@ ends <- function(cl, what, how) {
   run_failure(cluster_run(cl, function(rank, what, how) {
     if (rank == 2) how()
     what()
-  }, list(what, how)))
+  }, what, how))
 }
 
 waiting <- list(
@@ -310,7 +310,7 @@ test_that("what is told of a part's calls begins with the user's function", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
   g <- function(x) stop("oops")
-  e <- run_failure(cluster_run(cl, function(rank, a) g(rank), list(a = 1:3)))
+  e <- run_failure(cluster_run(cl, function(rank, a) g(rank), a = 1:3))
   expect_identical(e$calls, c("FUN(.x, a = a)", "g(rank)", "stop(\"oops\")"))
   e <- run_failure(cluster_run(cl, function(rank) Sys.sleep(60), .timeout = 0.1))
   expect_match(conditionMessage(e), "it was in Sys.sleep(60)", fixed = TRUE)
@@ -420,7 +420,7 @@ test_that("nodes that call different things are told who called what", {
          "by a function,.*by a function with commutative = TRUE")
   )
   for (case in cases) {
-    e <- run_failure(cluster_run(cl, function(rank, case) case[[rank]](), list(case)))
+    e <- run_failure(cluster_run(cl, function(rank, case) case[[rank]](), case))
     expect_s3_class(e$parent, "clutch_mismatch")
     for (error in e$errors) expect_match(conditionMessage(error), case[[3L]])
   }
@@ -432,7 +432,11 @@ test_that("bad arguments are errors before anything starts", {
   expect_error(cluster_run(cl), class = "clutch_argument")
   expect_error(cluster_run(1, sqrt), class = "clutch_argument")
   expect_error(cluster_run(cl, "no such function"), class = "clutch_argument")
-  expect_error(cluster_run(cl, sqrt, 5), "`args`", class = "clutch_argument")
+  expect_error(cluster_run(cl, sqrt, .timeouts = 5), "no option `.timeouts`.*`.timeout`",
+               class = "clutch_argument")
+  expect_error(cluster_run(cl, sqrt, c = 5), "begins like `cl`", class = "clutch_argument")
+  is_missing <- cluster_run(cl, function(rank, i, j) c(missing(i), missing(j)), , 1) # nolint
+  expect_identical(is_missing, list(c(TRUE, FALSE), c(TRUE, FALSE)))
   expect_error(cluster_run(cl, sqrt, .retries = 1), "depend", class = "clutch_argument")
   expect_error(cluster_run(cl, sqrt, .journal = "a"), "depend", class = "clutch_argument")
   expect_error(cluster_run(cl, function(rank) node_send(1.5, 1)), "`to` has to be ranks")
@@ -447,7 +451,7 @@ test_that("bad arguments are errors before anything starts", {
               quote(node_receive(timeout = -1)), quote(node_broadcast(1, from = 9)),
               quote(node_all_to_all(1)), quote(node_reduce(1, "%")))
   for (call in bad) {
-    e <- run_failure(cluster_run(cl, function(rank, call) eval(call), list(call)))
+    e <- run_failure(cluster_run(cl, function(rank, call) eval(call), call))
     expect_s3_class(e$parent, "clutch_argument")
   }
   e <- run_failure(cluster_run(cl, function(rank) parallel::mccollect(parallel::mcparallel(
@@ -488,7 +492,7 @@ test_that("an interrupt ends all parts", {
       node_barrier()
       if (rank == 1) tools::pskill(me, tools::SIGINT)
       node_receive(timeout = 600)
-    }, list(me))
+    }, me)
     "went on"
   }, interrupt = function(e) "interrupted")
   expect_identical(ended, "interrupted")
