@@ -145,9 +145,6 @@ static inline int64_t clu_engines_room_wait(const clu_engines *all, uint64_t now
 }
 /* The task at which this node was has ended. */
 void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j);
-/* A task has ended, and this session counts as one at work: if there is no other, the next look is
- * due, which tells the others. */
-void clu_engines_room_rest(clu_engines *all);
 /* Bytes that one of its tasks is expected to have at its peak; 0: not known. */
 int64_t clu_task_job_expected(clu_engine *t, clu_task_job *j);
 /* The most bytes that a task at work was seen to have, of all jobs. */

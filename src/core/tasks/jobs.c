@@ -45,10 +45,18 @@ static void drop_results(clu_queue *q) {
 
 /* ---- how tasks ended ---- */
 
+static int any_has_open(const clu_engines *all) {
+  for (const clu_engine *t = all->first; t; t = t->next)
+    if (clu_engine_has_open(t)) return 1;
+  return 0;
+}
+
+/* Where other sessions are told that this one is at work, its last task has them told that it is
+ * not: the next look at memory does so. */
 void clu_task_job_finish(clu_task_job *j, uint64_t at) {
   clu_engines *all = j->engine->all;
   if (at > j->finished) j->finished = at;
-  if (all->room.counted) clu_engines_room_rest(all);
+  if (all->room.counted && !any_has_open(all)) all->room.due = 1;
 }
 
 void clu_task_job_fail_takers(clu_task_job *from) {

@@ -121,12 +121,6 @@ void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j) {
   r->head = 0;
 }
 
-void clu_engines_room_rest(clu_engines *all) {
-  for (const clu_engine *t = all->first; t; t = t->next)
-    if (clu_engine_has_open(t)) return;
-  all->room.due = 1;
-}
-
 /* ---- who is at work ---- */
 
 static int reserve(struct clu_engines_room *r) {
