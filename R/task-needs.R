@@ -186,7 +186,8 @@ no_resources <- list(kinds = character(), cores = integer(), units = list())
 # list(kinds, cores, units): kinds of units; cores, by host; by host a list of the names of its
 # units, by kind. It is found out when it is first asked for, and the scheduler is told. `kinds`:
 # those that a task asks for: GPUs are looked for only then. `found` is what each host has said; one
-# that could not has a core a node, and is asked again the next time. `wait`: for nodes at work, too.
+# that could not has a core a node, and is asked again the next time. `wait`: nodes at work are
+# asked, too.
 resources_of <- function(t, kinds, wait = TRUE) {
   info <- t$info
   known <- info$resources
@@ -238,8 +239,8 @@ units_text <- function(known) {
 }
 
 # list(cores, units): of the host that has the nodes of these numbers. Another host is asked by a
-# call of one of its nodes, an idle one if it has one: others answer when their task has ended. NULL:
-# none of them can say.
+# call of one of its nodes, an idle one if there is one: others answer when their task has ended.
+# NULL: none of them can say.
 host_resources <- function(info, ranks, wants_gpu, wait) {
   if (is_this_machine(info$hosts[[ranks[[1L]]]])) return(resources_here(wants_gpu))
   state <- vapply(handles_now(info)[ranks], function(h) {
