@@ -175,7 +175,9 @@
 #' @section Options:
 #' As for [parallel::makeCluster()]:
 #' * `methods`: logical, attach package \pkg{methods}?
-#' * `renice`: integer, niceness of the nodes.
+#' * `renice`: integer, niceness of the nodes. Where Linux has autogroups (`man 7 sched`), it shares
+#'   processors among sessions of processes first. The nodes on a host are one, so there it counts
+#'   among nodes only. Option `clutch.polite` has them give way to all others.
 #' * `rscript`: string, the program.
 #'
 #' For nodes over TCP also:

@@ -74,7 +74,8 @@
 #'       node less computes, where it is less than a fortieth one more, each half a second.
 #'       Elsewhere the load of the last minute decides. Its nodes have the lowest priority
 #'       (`nice 19`), which they keep for as long as they run where the session has no rights to
-#'       raise it again. Read when a map or task begins.}
+#'       raise it again. Linux shares processors among sessions of processes first (`man 7 sched`,
+#'       *The autogroup feature*): that of the nodes has it, too. Read when a map or task begins.}
 #'     \item{`clutch.max_size`}{number of bytes, 0 or more; default 500e6. A function with its
 #'       environment, constants and variables that is larger gives a warning of class
 #'       `clutch_large`. What travels by shared memory does not count.}

@@ -199,8 +199,15 @@ forget_settings <- function() {
   for (name in c("number", "of_programs", "announce", "nice")) the_node[[name]] <- NULL
   if (has_programs) gc() # objects of that session; a collection takes as long as a start
   options(clutch.share_from = NULL)
+  be_as_others()
   setwd("/")
   .Call(ffi_output_to, "/dev/null")
+}
+
+# A session that was polite has given this process and its nodes the lowest priority.
+be_as_others <- function() {
+  file <- proc_file("self/autogroup")
+  if (file.exists(file)) try(writeLines("0", file), silent = TRUE)
 }
 
 offer <- function() {

@@ -5,6 +5,7 @@
 #endif
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,6 +190,27 @@ char clu_os_process_state(int64_t pid) {
 #else
   (void)pid;
   return '?';
+#endif
+}
+
+/* The file is "/autogroup-123 nice 0". */
+void clu_os_renice_session(int64_t pid, int nice) {
+#if defined(CLU_HAVE_PROC)
+  char text[128], *at;
+  int fd = -1, n;
+  if (getsid((pid_t)pid) == getsid(0) || !read_proc(pid, "autogroup", text, sizeof text)) return;
+  at = strstr(text, " nice ");
+  if (!at || atoi(at + 6) == nice) return;
+  n = snprintf(text, sizeof text, "/proc/%lld/autogroup", (long long)pid);
+  if (n > 0) fd = open(text, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  n = snprintf(text, sizeof text, "%d", nice);
+  for (int try = 0; try < 4 && write(fd, text, (size_t)n) < 0 && errno == EAGAIN; try++)
+    clu_os_pause(110000000);
+  close(fd);
+#else
+  (void)pid;
+  (void)nice;
 #endif
 }
 

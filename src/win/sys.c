@@ -259,6 +259,10 @@ void clu_os_heap_begin(void) {}
 void clu_os_heap_ahead(int inherits) { (void)inherits; }
 int64_t clu_os_most_mappings(void) { return INT64_MAX; }
 int64_t clu_os_cpu_stalled(void) { return -1; }
+void clu_os_renice_session(int64_t pid, int nice) {
+  (void)pid;
+  (void)nice;
+}
 int64_t clu_os_cpu_stalled_by(const char *text) {
   (void)text;
   return -1;

@@ -205,6 +205,19 @@ test_that("it stays when its session is killed, or did nothing for long", {
   expect_true(one_waits())
 })
 
+test_that("the server of a session that was polite serves the next one as any other", {
+  skip_if_not(file.exists("/proc/self/autogroup"), "no autogroups")
+  place <- keep_here()
+  polite <- c("options(clutch.polite = TRUE)", "x <- cluster_map(cl, 1:2, function(i) i)")
+  tell <- "tell('priority', readLines(sprintf('/proc/%d/autogroup', server_of(cl))))"
+  out <- a_session(place, more = c(polite, tell))
+  skip_if_not(endsWith(said_by(out, "priority"), " nice 19"), "the system does not let it")
+  expect_true(one_waits())
+  again <- a_session(place, more = tell)
+  expect_identical(server_in(again), server_in(out))
+  expect_match(said_by(again, "priority"), " nice 0$")
+})
+
 test_that("one whose time is over before it waits does not wait for ever", {
   place <- keep_here()
   out <- a_session(place, args = "keep = 1e-6")

@@ -296,6 +296,28 @@ test_that("nodes of a session that was polite have the priority again that they 
   expect_identical(nice(), 5L)
 })
 
+# Linux shares cores among sessions of processes first.
+test_that("the session of a polite session's nodes has the lowest priority, and only as long", {
+  skip_if_not(file.exists("/proc/self/autogroup"), "no autogroups")
+  nice_of <- function(pid) sub(".* nice ", "", readLines(sprintf("/proc/%d/autogroup", pid)))
+  mine <- nice_of(Sys.getpid())
+  old <- options(clutch.polite = TRUE)
+  on.exit(options(old))
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  cluster_walk(cl, 1:2, identity)
+  skip_if_not(nice_of(pids(cl)[[1L]]) != "0" || Sys.info()[["effective_user"]] == "root",
+              "the system does not let it")
+  expect_identical(vapply(pids(cl), nice_of, ""), c("19", "19"))
+  # those that come later, where all that had it have ended
+  tools::pskill(pids(cl), tools::SIGKILL)
+  expect_true(eventually(all(startsWith(cluster_status(cl)$state, "dead"))))
+  options(clutch.polite = FALSE)
+  cluster_walk(cl, 1:2, identity)
+  expect_identical(vapply(pids(cl), nice_of, ""), c("0", "0"))
+  expect_identical(nice_of(Sys.getpid()), mine)
+})
+
 test_that("arguments are checked, and the plan tells the size", {
   expect_error(make_cluster(c(5, 2)), "the least and the most", class = "clutch_argument")
   expect_error(make_cluster(c(0, 2)), class = "clutch_argument")

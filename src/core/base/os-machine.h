@@ -42,6 +42,11 @@ int64_t clu_os_process_anonymous(int64_t pid);
 /* Tells what it does, by the system's letter: 'R' it computes, 'S', 'D' or 'I' it waits, 'T' or 't'
  * it is stopped; 0: there is no such process, or it has ended; '?': not known. */
 char clu_os_process_state(int64_t pid);
+/* Linux shares processors among sessions of processes first (autogroups): a process of nice value
+ * 19 gives way only to others of its session. This sets the nice value of the session that `pid` is
+ * in, unless the caller is in it. Nothing is done where there are no such groups, and none of the
+ * caller's user. Blocks for up to 0.4 s where the system allows one change in 0.1 s. */
+void clu_os_renice_session(int64_t pid, int nice);
 /* From now on up to 64 MB of memory that was freed stay with this process, for one that needs as
  * much again and again: the system would fill each page with zeros anew, 2 MB at a time where pages
  * are huge. It is the GNU C library's way as soon as a block of 32 MB was freed, and it is given

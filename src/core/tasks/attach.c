@@ -42,7 +42,7 @@ int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
   else
     t->rings.not_all = 1;
   clu_engine_limit_node(t, nd);
-  if (t->all->polite.cores) clu_task_node_give_way(at, 1);
+  if (t->all->polite.ever) clu_task_node_give_way(at, t->all->polite.cores > 0);
   if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) {
     clu_node_drop_data(nd);
     at->id = 0; /* or the next time it would seem to have its part */

@@ -14,7 +14,7 @@
  * there are cores that others leave free. Linux tells for how long some process had to wait for a
  * core: where that is more than a tenth of the time, one node less may compute, and where it is
  * less than a fortieth, one more. Other systems tell the load. And those that compute have the
- * lowest priority: others get a core at once.
+ * lowest priority, and so has their session: others get a core at once.
  */
 #include "core/base/budget.h"
 
@@ -101,6 +101,8 @@ void clu_task_node_give_way(clu_task_node *at, int gives_way) {
   int before;
   if (!nd || !clu_node_is_ready(nd) || !clu_node_clock_is_ours(nd) || clu_node_is_proxied(nd))
     return;
+  /* nodes that had that session may have ended meanwhile */
+  clu_os_renice_session(clu_node_pid(nd), gives_way ? LOWEST : 0);
   if (at->gives_way == gives_way) return;
   /* where the session has no rights to raise it again it stays as it is */
   if (clu_os_renice(clu_node_pid(nd), gives_way ? LOWEST : at->nice, &before) != 0) return;
@@ -118,6 +120,7 @@ void clu_engines_set_polite(clu_engines *all, int polite) {
   struct clu_engines_polite *p = &all->polite;
   if (!polite == !p->cores) return;
   memset(p, 0, sizeof *p);
+  p->ever = 1;
   if (polite) p->cores = p->most = clu_os_cores();
   all_give_way(all, polite != 0);
   if (polite) return;

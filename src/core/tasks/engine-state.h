@@ -271,6 +271,7 @@ struct clu_engines_polite {
   int most;        /* so many nodes may compute now */
   uint64_t looked; /* when that was found out, */
   int64_t stalled; /* and what clu_os_cpu_stalled() was then */
+  int ever;        /* it is or was polite */
 };
 
 /* limits.c */
