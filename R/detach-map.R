@@ -20,8 +20,8 @@ check_detach <- function(x, what) {
   list(
     name = check_one(x$name, at("name"), is_filled, "a name"),
     time = if (is.null(x$time)) 7 * 86400 else check_seconds(x$time, at("time")),
-    memory = check_number(if (is.null(x$memory)) Inf else x$memory, at("memory"), 1,
-                          "a number of bytes"),
+    memory = if (is.null(x$memory) || identical(x$memory, Inf)) Inf else
+      check_size(x$memory, at("memory")),
     on = check_on(x$on, at("on")),
     by = if (length(by)) by
   )

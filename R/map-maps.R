@@ -233,7 +233,8 @@
 #'   elements that fail at about the same time, it is the first in order. `"continue"`: in place of
 #'   a value there is the error (in typed vectors `NA`, in data frames nothing), and a warning of
 #'   class `clutch_failed` says how many there are.
-#' @param .max_memory number of bytes. A node that has more is ended, and its element fails.
+#' @param .max_memory number of bytes, or text such as `"2 GB"`. A node that has more is ended, and
+#'   its element fails.
 #' @param .priority whole number between -1000 and 1000: while tasks of several maps and of
 #'   [cluster_submit()] wait for nodes, those with more are handed out first; with the same, those
 #'   that came first. A task that has begun goes on; one that waits at a node is taken back for one

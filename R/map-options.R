@@ -13,8 +13,8 @@
 #'   \describe{
 #'     \item{`clutch.timeout`}{number of seconds, above 0; default `Inf`. How long one element or
 #'       task may take.}
-#'     \item{`clutch.max_memory`}{number of bytes, 1 or more; default `Inf`. How much memory a node
-#'       may have.}
+#'     \item{`clutch.max_memory`}{number of bytes, 1 or more, or text such as `"2 GB"`; default
+#'       `Inf`. How much memory a node may have.}
 #'     \item{`clutch.priority`}{whole number between -1000 and 1000; default 0. Which tasks are
 #'       handed out first.}
 #'     \item{`clutch.needs`}{`NULL` (default), or named list. What each element or task asks for of
@@ -194,8 +194,7 @@ check_limit_of_time <- function(x, what) {
 
 # 0: none.
 check_limit_of_memory <- function(x, what) {
-  check_number(x, what, 1, "a number of bytes")
-  if (is.finite(x)) x else 0
+  if (identical(x, Inf)) 0 else check_size(x, what)
 }
 
 check_priority <- function(x, what) {

@@ -341,7 +341,7 @@ test_that("arguments of no use are errors", {
   for (bad in list(list(.timeout = 0), list(.timeout = "a"), list(.retries = -1), list(.chunk = 0),
                    list(.globals = 1), list(.seed = "a"),
                    list(.relay = "loud"), list(.on_error = "ignore"), list(.max_memory = 0),
-                   list(.packages = NA)))
+                   list(.max_memory = "much"), list(.packages = NA)))
     expect_error(do.call(cluster_map, c(list(cl, 1:2, identity), bad)), class = "clutch_argument")
   expect_error(cluster_map(cl, 1:2, TRUE), class = "clutch_argument")
   expect_error(cluster_map(list(), 1:2, identity), class = "clutch_argument")

@@ -58,7 +58,7 @@ test_that("memory is limited also while the session does other things", {
       Sys.sleep(0.001)
     }
   }
-  t <- cluster_submit(cl, eat(), .globals = list(eat = eat), .max_memory = 150e6)
+  t <- cluster_submit(cl, eat(), .globals = list(eat = eat), .max_memory = "150 MB")
   other <- cluster_submit(cl, {
     Sys.sleep(0.1)
     "fine"
