@@ -185,8 +185,9 @@ no_resources <- list(kinds = character(), cores = integer(), units = list())
 
 # list(kinds, cores, units): kinds of units; cores, by host; by host a list of the names of its
 # units, by kind. It is found out when it is first asked for, and the scheduler is told. `kinds`:
-# those that a task asks for: GPUs are looked for only then. `found` is what each host has said; one
-# that could not has a core a node, and is asked again the next time. `wait`: nodes at work are
+# those that a task asks for: GPUs are looked for only then. `found` is what each host has said, and
+# NULL for one that could not, which is asked again the next time. One that has not come is asked
+# when it has, by ask_new_host(). Both have a core a node until then. `wait`: nodes at work are
 # asked, too.
 resources_of <- function(t, kinds, wait = TRUE) {
   info <- t$info
@@ -198,7 +199,8 @@ resources_of <- function(t, kinds, wait = TRUE) {
   if (is.null(of)) of <- match(info$hosts, unique(info$hosts))
   hosts <- sort(unique(of))
   found <- lapply(seq_along(hosts), function(k) {
-    if (!wants_gpu && !is.null(said[["cores"]])) return(list())
+    is_away <- !is.null(t$resize) && t$resize$at[[hosts[[k]]]] != "there"
+    if (is_away || (!wants_gpu && !is.null(said[["cores"]]))) return(list())
     if (!is.null(known$found[[k]]) && (known$has_gpu || !wants_gpu)) return(known$found[[k]])
     host_resources(info, which(of == hosts[[k]]), wants_gpu, wait)
   })
