@@ -84,7 +84,7 @@ test_that("an option of no use is the error that the argument is, with the optio
     bad <- list(timeout = list("10 s", 0, -1, NA_real_, c(1, 2)), retries = list("a", -1),
                 chunk = list(0, "all"), seed = list("a", NA, 1:2),
                 relay = list("sometimes", 1), on_error = list("ignore", NA),
-                max_memory = list(0, "1 GB"), progress = list("yes", NA, 1),
+                max_memory = list(0, "1 parsec"), progress = list("yes", NA, 1),
                 globals = list(1, NA, list(2)), packages = list(1, "", NA_character_),
                 fresh = list("yes", NA, 1), journal = list(1, "", c("a", "b"), NA_character_),
                 journal_if_changed = list("perhaps", NA), journal_sync = list("1 s", -1),
