@@ -232,6 +232,26 @@ TEST(a_death_is_noticed_by_the_caller_and_another_process_goes_on) {
   end_actor(a, p);
 }
 
+static int is_there(const char *path) { return access(path, F_OK) == 0; }
+
+/* Where the system needs a file for memory that processes share. */
+TEST(the_mesh_of_a_killed_process_goes_with_the_next_one_or_at_the_end) {
+  clu_actor *a = made();
+  char path[2][CLU_MESH_PATH];
+  for (int i = 0; i < 2; i++) {
+    pid_t p = child(serve, a);
+    CHECK_INT_EQ(ask(a, CLU_ACTOR_CALL, 1, NULL), CLU_OK);
+    memcpy(path[i], a->r->path, sizeof path[i]);
+    CHECK(is_there(path[i]));
+    if (i == 1) CHECK(!is_there(path[0]));
+    CHECK_INT_EQ(ask(a, CLU_ACTOR_CALL, DIE, NULL), CLU_DEAD);
+    CHECK_INT_EQ(end_of(p), -SIGKILL);
+  }
+  clu_actor_set(a, CLU_ACTOR_ENDED, NULL);
+  clu_actor_free(a);
+  CHECK(!is_there(path[1]));
+}
+
 /* Its call waits behind one that ends the process, and is sent to the next one. */
 static void call_once(clu_actor *parents) {
   char name[CLU_STATE_NAME];

@@ -56,6 +56,10 @@ static inline int actor_is_served_here(const clu_actor *a) {
  * than `seen` meanwhile. */
 void actor_lost(clu_actor *a, uint32_t seen);
 
+/* actor.c. The file of a mesh whose process was killed, where the system needs one: nobody else
+ * removes it before the folder goes. To be called when the next process begins, or none does. */
+void actor_remove_mesh(const clu_actor *a);
+
 /* actor.c. The process that serves has something to look at. */
 void actor_wake(clu_actor *a);
 

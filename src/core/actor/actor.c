@@ -5,6 +5,7 @@
 
 #include "core/actor/actor-layout.h"
 #include "core/base/os-pipes.h"
+#include "core/base/os-words.h"
 
 static int of_state(clu_state *s, clu_actor **out, clu_err *e) {
   clu_actor *a = calloc(1, sizeof *a);
@@ -40,6 +41,21 @@ int clu_actor_is_needed(clu_actor *a) {
   return a->mesh && clu_mesh_is_ours(a->mesh) && clu_mesh_is_needed(a->mesh);
 }
 
+static void copy_text(char *to, const char *from, size_t n) {
+  memcpy(to, from, n);
+  to[n - 1] = 0;
+}
+
+void actor_remove_mesh(const clu_actor *a) {
+  char path[CLU_MESH_PATH];
+  copy_text(path, a->r->path, sizeof path);
+  if (path[0]) clu_os_common_remove(path);
+}
+
+static int is_maker(const clu_actor *a) {
+  return atomic_load(&a->r->maker) == (uint64_t)clu_os_getpid();
+}
+
 void clu_actor_free(clu_actor *a) {
   if (!a) return;
   if (a->mesh && clu_mesh_is_ours(a->mesh)) clu_mesh_leave(a->mesh, 0);
@@ -49,16 +65,12 @@ void clu_actor_free(clu_actor *a) {
     clu_mesh_free(a->made);
     clu_lock_give(a->state);
   }
+  if (is_maker(a) && atomic_load(&a->r->state) == CLU_ACTOR_ENDED) actor_remove_mesh(a);
   clu_state_free(a->state);
   free(a);
 }
 
 /* ---- what is known of it ---- */
-
-static void copy_text(char *to, const char *from, size_t n) {
-  memcpy(to, from, n);
-  to[n - 1] = 0;
-}
 
 void clu_actor_look(clu_actor *a, clu_actor_info *out) {
   actor_record *r = a->r;

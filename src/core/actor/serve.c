@@ -26,6 +26,7 @@ int clu_actor_begin(clu_actor *a, const char *folder, clu_err *e) {
     clu_lock_give(a->state);
     return rc;
   }
+  actor_remove_mesh(a);
   atomic_store(&r->pid_before, atomic_load(&r->pid));
   memcpy(r->why_before, r->why, sizeof r->why_before);
   clu_actor_set(a, CLU_ACTOR_BEGINS, NULL);
