@@ -65,13 +65,15 @@ open_dashboard <- function(take, port = 0, token = new_token(), title = "clutch"
     # refused, too, but httpuv may open it before it is closed
     onWSOpen = function(ws) ws$close()
   )
-  while (is.null(d$server)) {
+  d$server <- NULL
+  for (others in 20:0) { # ports that may be tried yet
     d$port <- port_to_serve(port)
     d$host <- sprintf("127.0.0.1:%d", d$port)
     d$server <- tryCatch(
       without_signals(httpuv::startServer("127.0.0.1", d$port, app, quiet = TRUE)),
-      error = function(e) if (port != 0) stop(e) # another program was quicker
+      error = function(e) if (port != 0 || others == 0) stop(e) # another program was quicker
     )
+    if (!is.null(d$server)) break
   }
   d$url <- sprintf("http://%s/?token=%s", d$host, token)
   d

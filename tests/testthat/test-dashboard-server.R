@@ -300,3 +300,17 @@ test_that("without httpuv the error says what to do", {
   expect_match(out, "cluster_top()", fixed = TRUE, all = FALSE)
   expect_true(ends(s))
 })
+
+test_that("where no port can be served the error is httpuv's, and it comes", {
+  before <- clutch:::port_to_serve
+  on.exit(utils::assignInNamespace("port_to_serve", before, "clutch"))
+  taken <- socket_listen(0, host = "127.0.0.1")
+  on.exit(close(taken), add = TRUE)
+  tried <- 0
+  utils::assignInNamespace("port_to_serve", function(port) {
+    tried <<- tried + 1
+    port_of(taken)
+  }, "clutch")
+  expect_error(dashboard(port = 0), "Failed to create server")
+  expect_identical(tried, 21)
+})
