@@ -93,29 +93,28 @@ frozen_root <- function() {
 }
 
 # A new folder for this message; ELSEWHERE: there is one already; NULL: there are as many as are
-# wanted.
+# wanted. One node at a time: two of different jobs that fail at once would make room for each
+# other, and neither copy was left.
 frozen_place <- function(job, text, most) {
   root <- frozen_root()
+  .Call(ffi_frozen_turn, root)
+  on.exit(.Call(ffi_frozen_turn, NULL))
   # its name, see core/tasks/engine-state.h: short, since paths of sockets must not be long
   begin <- sprintf("%.0f.%.0f-", job %/% 2^32, job %% 2^32)
   mine <- paste0(begin, short_hash(text))
-  there <- list.files(root)
+  there <- list.files(root, pattern = "^[0-9]")
   if (mine %in% there) return(ELSEWHERE)
-  if (sum(startsWith(there, begin)) >= most) return(NULL)
+  is_same_job <- startsWith(there, begin)
+  if (sum(is_same_job) >= most) return(NULL)
   path <- file.path(root, mine)
   if (!dir.create(path, showWarnings = FALSE, mode = "0700")) {
-    return(if (dir.exists(path)) ELSEWHERE) # another node has made it
+    return(if (dir.exists(path)) ELSEWHERE)
   }
-  there <- list.files(root, full.names = TRUE) # another node may have been as quick
-  there <- there[grepl("^[0-9]", basename(there))]
-  excess <- length(there) - most
-  if (excess <= 0) return(path)
-  old <- there[!startsWith(basename(there), begin)]
+  old <- file.path(root, there[!is_same_job])
   old <- old[order(file.mtime(old))]
+  excess <- max(length(there) + 1L - most, 0L)
   for (place in utils::head(old, excess)) .Call(ffi_remove_folder, place)
-  if (length(old) >= excess) return(path)
-  .Call(ffi_remove_folder, path)
-  NULL
+  path
 }
 
 # Eight digits that stand for a text.

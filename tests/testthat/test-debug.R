@@ -113,6 +113,20 @@ test_that("of more parts than are kept the error finds one that is", {
   }
 })
 
+test_that("of nodes that fail at the same moment not each ends the copy of another", {
+  local_options(clutch.frozen = 1)
+  cl <- make_cluster(12)
+  on.exit(stop_cluster(cl), add = TRUE)
+  f <- function(rank, at) {
+    Sys.sleep(max(0, at - as.numeric(Sys.time())))
+    stop("all")
+  }
+  for (i in 1:15) {
+    e <- failed_of(cluster_run(cl, f, as.numeric(Sys.time()) + 0.1))
+    expect_true(suppressMessages(cluster_debug(e, 1, quote(rank))) %in% 1:12)
+  }
+})
+
 test_that("a task, an error in a calling handler, and one whose time was up", {
   local_options(clutch.frozen = 4, clutch.task_grace = 20)
   cl <- make_cluster(2)

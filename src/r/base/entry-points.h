@@ -253,6 +253,7 @@
   PLAIN(ffi_stack_interrupted, 0, (void))                                                        \
   /* r/node/frozen.c */                                                                          \
   PLAIN(ffi_frozen_wanted, 0, (void))                                                            \
+  PLAIN(ffi_frozen_turn, 1, (SEXP root))                                                         \
   PLAIN(ffi_frozen_folder, 0, (void))                                                            \
   PLAIN(ffi_frozen_fork, 3, (SEXP path, SEXP output, SEXP kind))                                 \
   PLAIN(ffi_frozen_next, 1, (SEXP soon))                                                         \

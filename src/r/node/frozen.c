@@ -25,6 +25,7 @@
 
 #include "core/base/os-folders.h"
 #include "core/base/os-forks.h"
+#include "core/base/os-lock.h"
 #include "core/base/os-memory.h"
 #include "core/supervisor/orphans.h"
 
@@ -114,6 +115,19 @@ SEXP ffi_frozen_wanted(void) {
   REAL(out)[1] = wanted[1];
   REAL(out)[2] = (double)clu_job_number();
   return out;
+}
+
+/* Nobody else makes room for a copy in the folder `root` until this is called with NULL. Waits for
+ * a second at most: a node that is held has it for as long. */
+SEXP ffi_frozen_turn(SEXP root) {
+  static clu_fd turn = CLU_NO_FD;
+  int n = 1000;
+  if (turn != CLU_NO_FD) clu_os_close(turn);
+  turn = CLU_NO_FD;
+  if (Rf_isNull(root)) return R_NilValue;
+  while (clu_os_lock_file(CHAR(STRING_ELT(root, 0)), "turn", 0, &turn) == CLU_AGAIN && --n > 0)
+    clu_os_pause(1000000);
+  return R_NilValue;
 }
 
 /* The folder that nodes of one fork server have in common; "": this node has none. */
