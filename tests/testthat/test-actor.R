@@ -676,7 +676,8 @@ test_that("callers do not wait for a session that is gone", {
   expect_identical(actor_call(x[[1L]], "get"), 1)
   tools::pskill(x[[2L]], tools::SIGKILL)
   ends(x[[2L]])
-  expect_s3_class(failure(actor_call(x[[1L]], "get", .timeout = 60)), "clutch_actor_died")
+  # its node may have an answer yet before it ends
+  until(inherits(failure(actor_call(x[[1L]], "get", .timeout = 60)), "clutch_actor_died"))
 })
 
 stop_cluster(two)

@@ -148,6 +148,7 @@ static void after_fork(void) {
 
 static SEXP say_hello(void) {
   unsigned char pid[8];
+  int rc;
   clu_is_node = 1;
   if (clu_me.new_r) clu_give_back_begin();
   clu_segments_keep_fds();
@@ -161,7 +162,8 @@ static SEXP say_hello(void) {
   clu_chan_send_bytes(&clu_me.chan, CLU_K_HELLO, 0, pid, sizeof pid, CLU_NO_FD);
   /* where the others take as long, they wait for each other */
   if (clu_me.new_r && clu_me.boot.started) atomic_store(clu_me.boot.started, clu_os_now());
-  clu_me.closed = clu_chan_flush(&clu_me.chan) != CLU_OK;
+  while ((rc = clu_chan_flush(&clu_me.chan)) == CLU_AGAIN) continue; /* a signal */
+  clu_me.closed = rc != CLU_OK;
   return R_NilValue;
 }
 
