@@ -2,18 +2,20 @@
 
 int clu_input_of(const char *text, size_t n, clu_fd *in, clu_fd *rest, clu_err *e) {
   clu_fd pair[2];
-  clu_iov iov;
-  size_t put = 0;
   int rc = clu_os_pair(pair, e);
   if (rc != CLU_OK) return rc;
-  iov.base = (void *)(uintptr_t)text;
-  iov.len = n;
-  rc = clu_os_writev(pair[1], &iov, 1, NULL, 0, &put);
+  while (rc == CLU_OK && n > 0) {
+    clu_iov iov = {(void *)(uintptr_t)text, n};
+    size_t put = 0;
+    rc = clu_os_writev(pair[1], &iov, 1, NULL, 0, &put);
+    text += put;
+    n -= put;
+  }
   clu_os_set_blocking(pair[0], 1);
   *in = pair[0];
   if (rest) *rest = pair[1];
-  if (!rest || rc != CLU_OK || put != n) clu_os_close(pair[1]);
-  if (rc == CLU_OK && put == n) return CLU_OK;
+  if (!rest || rc != CLU_OK) clu_os_close(pair[1]);
+  if (rc == CLU_OK) return CLU_OK;
   clu_os_close(pair[0]);
   *in = CLU_NO_FD;
   if (rest) *rest = CLU_NO_FD;

@@ -159,10 +159,15 @@ void clu_child_detach(clu_child *c) {
 }
 
 void clu_child_say(clu_child *c, const char *text, size_t n) {
-  clu_iov iov = {(void *)(uintptr_t)text, n};
-  size_t put;
+  int rc = CLU_OK;
   if (c->ended || c->hold == CLU_NO_FD) return;
-  (void)clu_os_writev(c->hold, &iov, 1, NULL, 0, &put);
+  while (rc == CLU_OK && n > 0) {
+    clu_iov iov = {(void *)(uintptr_t)text, n};
+    size_t put = 0;
+    rc = clu_os_writev(c->hold, &iov, 1, NULL, 0, &put);
+    text += put;
+    n -= put;
+  }
 }
 
 static void drop(clu_child *c) {
