@@ -6,15 +6,16 @@
 
 LOCK_IS_OLD <- 60 # seconds without a touch after which an owner on another host is gone
 
-# Takes the lock of a journal. Its path.
-lock_journal <- function(path) {
+# Takes the lock of a journal. Its path. `has_none`: this process writes to no such journal, so that
+# a lock of its own is one that it could not remove, as for want of a descriptor.
+lock_journal <- function(path, me = this_owner(), has_none = FALSE) {
   lock <- paste0(path, ".lock")
   for (k in 1:20) {
-    if (.Call(ffi_file_new, lock, paste0(paste(this_owner(), collapse = " "), "\n"))) return(lock)
+    if (.Call(ffi_file_new, lock, owner_line(me))) return(lock)
     owner <- owner_of(lock)
     if (is.null(owner)) {
       Sys.sleep(0.01) # it has just been removed, or its owner is about to write its line
-    } else if (is_at_work(owner, lock)) {
+    } else if (!(has_none && identical(owner, me)) && is_at_work(owner, lock)) {
       text <- "journal '%s' is written to by process %s on host '%s' (file '%s')"
       throw("journal_locked", sprintf(text, path, owner$pid, owner$host, lock),
             host = owner$host, pid = suppressWarnings(as.integer(owner$pid)))
@@ -32,6 +33,8 @@ this_owner <- function() {
   list(host = gsub("[[:space:]]", "-", Sys.info()[["nodename"]]), pid = as.character(pid),
        started = start_of_process(pid), boot = boot_of_machine())
 }
+
+owner_line <- function(owner) paste0(paste(owner, collapse = " "), "\n")
 
 # Returns what a lock says; NULL: nothing yet.
 owner_of <- function(lock) {

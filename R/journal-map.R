@@ -123,10 +123,11 @@ open_journal <- function(path, sync) {
     .Call(ffi_handle_end, ptr)
     throw("journal", sprintf("journal '%s' was removed while this session writes to it", path))
   }
-  lock <- lock_journal(path)
+  me <- this_owner()
+  lock <- lock_journal(path, me, has_none = TRUE)
   ok <- FALSE
   on.exit(if (!ok) unlink(lock, expand = FALSE))
-  ptr <- .Call(ffi_journal_open, path, sync, lock, NULL)
+  ptr <- .Call(ffi_journal_open, path, sync, c(lock, owner_line(me)), NULL)
   on.exit(if (!ok) .Call(ffi_handle_end, ptr)) # which removes the lock, too
   tell_damage(path, .Call(ffi_journal_counts, ptr)) # an error where warnings are
   ok <- TRUE

@@ -145,6 +145,31 @@ TEST(what_is_appended_is_found_at_once_and_by_the_next_who_opens) {
   end();
 }
 
+static void write_lock(const char *lock, const char *text) {
+  FILE *f = fopen(lock, "w");
+  REQUIRE(f != NULL);
+  fputs(text, f);
+  fclose(f);
+}
+
+/* As where there is no descriptor at that moment. */
+TEST(the_lock_is_removed_though_it_could_not_be_read_at_first) {
+  char lock[120];
+  clu_journal_options o = {.may_write = 1, .sync_ns = UINT64_MAX, .touched = lock, .owner = "me\n"};
+  static const char *says[] = {"me\n", "you\n"};
+  begin();
+  snprintf(lock, sizeof lock, "%s.lock", path);
+  for (int i = 0; i < 2; i++) {
+    clu_journal *j = NULL;
+    REQUIRE(clu_journal_open(path, &o, &j, NULL) == CLU_OK);
+    write_lock(lock, says[i]);
+    clu_journal_unref(j);
+    CHECK_INT_EQ(access(lock, F_OK) == 0, i); /* another's stays */
+  }
+  unlink(lock);
+  end();
+}
+
 TEST(large_records_go_between_small_ones) {
   clu_journal *j;
   begin();

@@ -495,6 +495,26 @@ test_that("a lock is touched as long as its owner is there, and not taken from a
   expect_identical(readLines(lock), "elsewhere 17 1234 -")
 })
 
+test_that("a lock that this session could not remove keeps it from nothing", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  lock <- paste0(path, ".lock")
+  writeLines(paste(unlist(clutch:::this_owner()), collapse = " "), lock)
+  expect_identical(cluster_map_int(cl, 1:3, identity, .journal = path), 1:3)
+  expect_false(file.exists(lock))
+  # that of another process of this session is no such lock
+  other <- parallel::mcparallel({
+    writeLines(paste(unlist(clutch:::this_owner()), collapse = " "), lock)
+    Sys.sleep(60)
+  })
+  expect_true(eventually(file.exists(lock) && length(readLines(lock)) == 1L))
+  expect_error(cluster_map(cl, 1:3, identity, .journal = path), class = "clutch_journal_locked")
+  tools::pskill(other$pid, 9L)
+  suppressWarnings(parallel::mccollect(other))
+  unlink(lock)
+})
+
 test_that("who removes the lock of one that is gone lets nobody in who finds another's", {
   path <- new_journal()
   lock <- paste0(path, ".lock")

@@ -163,7 +163,7 @@ static int open_file(clu_journal *j, const char *path, const clu_journal_options
   if (j->counts.torn > 0 && (rc = clu_os_file_cut(j->fd, j->written)) != CLU_OK)
     return clu_fail(e, rc, 0, "its torn end cannot be cut off");
   j->buffer = malloc(BUFFER);
-  j->syncing = clu_journal_syncing_new(j->fd, o->sync_ns, o->touched);
+  j->syncing = clu_journal_syncing_new(j->fd, o->sync_ns, o->touched, o->owner);
   if (!j->buffer || !j->syncing) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   return CLU_OK;
 }

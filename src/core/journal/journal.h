@@ -29,6 +29,7 @@ typedef struct clu_journal_options {
   uint64_t sync_ns;    /* at the most so long after a flush it is on the disk; 0: each flush waits
                           for that; UINT64_MAX: never */
   const char *touched; /* a file that is touched every 10 s, or NULL */
+  const char *owner;   /* as long as it says this; NULL: what it says now */
   int no_times;        /* records are copied to it, which have TIME records of their own */
   uint32_t nr;         /* of a new one: R's header */
   const unsigned char *r;

@@ -79,7 +79,18 @@ static int start(clu_journal_syncing *s, clu_err *e) {
   return rc;
 }
 
-clu_journal_syncing *clu_journal_syncing_new(clu_fd fd, uint64_t every, const char *touched) {
+/* Where it cannot be read now, as for want of a descriptor, it is known all the same whose it is. */
+static void remember_owner(clu_journal_syncing *s, const char *owner) {
+  if (!owner) {
+    s->nowner = what_it_says(s->touched, s->owner);
+  } else if (strlen(owner) <= OWNER) {
+    s->nowner = strlen(owner);
+    memcpy(s->owner, owner, s->nowner);
+  }
+}
+
+clu_journal_syncing *clu_journal_syncing_new(clu_fd fd, uint64_t every, const char *touched,
+                                             const char *owner) {
   clu_journal_syncing *s = calloc(1, sizeof *s);
   if (!s) return NULL;
   s->fd = fd;
@@ -87,7 +98,7 @@ clu_journal_syncing *clu_journal_syncing_new(clu_fd fd, uint64_t every, const ch
   s->gate = clu_gate_new();
   if (touched && (s->touched = malloc(strlen(touched) + 1))) {
     strcpy(s->touched, touched);
-    s->nowner = what_it_says(touched, s->owner);
+    remember_owner(s, owner);
   }
   if (s->gate && (!touched || (s->touched && start(s, NULL) == CLU_OK))) return s;
   if (s->gate) clu_gate_free(s->gate);

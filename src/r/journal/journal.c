@@ -59,7 +59,8 @@ static clu_blob *r_header(void) {
 }
 
 /* Opens a journal. `sync`: seconds. `lock`: the path of the file that says whose it is, which is
- * touched now and then, and removed at last; NULL: it is only read. `like`: a journal whose records
+ * touched now and then, and removed at last, and behind that, where it is known, what it says;
+ * NULL: it is only read. `like`: a journal whose records
  * will be copied to it, so that its objects have the same header; or NULL. */
 SEXP ffi_journal_open(SEXP path, SEXP sync, SEXP lock, SEXP like) {
   const char *file = Rf_translateCharUTF8(STRING_ELT(path, 0));
@@ -72,6 +73,7 @@ SEXP ffi_journal_open(SEXP path, SEXP sync, SEXP lock, SEXP like) {
   int rc;
   if (seconds < 1e9) o.sync_ns = (uint64_t)(1e9 * seconds);
   if (o.may_write) o.touched = Rf_translateCharUTF8(STRING_ELT(lock, 0));
+  if (Rf_length(lock) > 1) o.owner = CHAR(STRING_ELT(lock, 1)); /* as ffi_file_new() writes it */
   if (like != R_NilValue) {
     o.nr = clu_journal_head_of(get(like))->nr;
     o.r = clu_journal_head_of(get(like))->r;
