@@ -23,10 +23,11 @@
 # begun.
 
 # The link process of this session, an environment with handle, server (which forks it), times
-# (heartbeat and reconnect), number (how many hosts there were) and tunnels (as below). It is
-# started if there is none, and may not be there yet: see link_ready(). `how`: list(listen, ports,
-# heartbeat, reconnect, tls, tunnels), where listen is the address at which this session is reached;
-# tunnels are hosts to which ssh may carry connections.
+# (heartbeat and reconnect), number (how many hosts there were), over (numbers of those that the
+# session has ended) and tunnels (as below). It is started if there is none, and may not be there
+# yet: see link_ready(). `how`: list(listen, ports, heartbeat, reconnect, tls, tunnels), where listen
+# is the address at which this session is reached; tunnels are hosts to which ssh may carry
+# connections.
 link_process <- function(how) {
   forget_parents()
   key <- paste(how$listen, paste(how$ports, collapse = " "), how$tls, how$heartbeat, how$reconnect)
@@ -77,11 +78,14 @@ has_tunnel <- function(link, how) {
 # prepare() takes it.
 link_host <- function(link, setup) {
   link$number <- link$number + 1L
+  ok <- FALSE
+  on.exit(if (!ok) link$over <- c(link$over, link$number))
   handle <- tryCatch(.Call(ffi_link_host, link$handle, link$number), clutch_start = function(e) {
     server_ready(link$server, 0.01) # why that has ended which was to fork it
     stop(e)
   })
   .Call(ffi_server_send, handle, "setup", setup)
+  ok <- TRUE
   list(number = link$number, handle = handle, report = NULL)
 }
 
@@ -113,5 +117,15 @@ host_ready <- function(host, seconds) {
 
 # That host ends, with all its nodes.
 host_end <- function(host) invisible(.Call(ffi_server_close, host$handle, 0))
+
+# Ends hosts of a cluster, and the process when no other cluster has any. It may not have noticed
+# the end of one that never came, as where it had no memory for it.
+link_let_go <- function(link, hosts) {
+  for (host in hosts) host_end(host)
+  link$over <- c(link$over, unlist(lapply(hosts, function(host) host$number)))
+  s <- link_status(link)
+  has_ended <- s$state == "ended" | (s$state == "waiting" & s$rank %in% link$over)
+  if (all(has_ended)) link_end(link)
+}
 
 link_end <- function(link, seconds = 3) invisible(.Call(ffi_link_close, link$handle, seconds))

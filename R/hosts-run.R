@@ -126,6 +126,7 @@ run_and_note <- function(info, launch, text) {
 
 # Starts one command, as an element of `commands`. `text`: what its hosts get, overwritten.
 run_launch <- function(info, launch, text) {
+  force(text) # here, where an error of it ends this
   on.exit(.Call(ffi_private_wipe, text))
   input <- launch$delivery$hand_over(info, launch, text)
   info$plan$kind$prepare(info, launch)
@@ -145,9 +146,12 @@ run_launch <- function(info, launch, text) {
     argv <- cleanup_command(argv, launch$cancel)
   }
   log <- tempfile("clutch-host-", fileext = ".log")
+  has_begun <- FALSE
+  on.exit(if (!has_begun) unlink(log), add = TRUE)
   env <- info$plan$kind$environment(info$plan$launch, effective_env(NULL))
   handle <- run_command(argv, env, log, input = input, hold = is_array || isTRUE(launch$watched),
                         leaves = info$plan$kind$leaves)
+  has_begun <- TRUE
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
        tasks = if (is_array) seq_along(launch$hosts) - 1L, settings = launch$settings,
        keeps_job = !is.null(launch$cancel), printed = launch$printed, began = clock())
@@ -198,8 +202,7 @@ end_on_hosts <- function(info) {
 # Ends all that is on the hosts, and the commands that have started it.
 end_hosts <- function(info) {
   if (is.null(info$remote$link)) return(invisible())
-  for (host in info$remote$servers) host_end(host)
-  if (all(link_status(info$remote$link)$state == "ended")) link_end(info$remote$link)
+  link_let_go(info$remote$link, info$remote$servers)
   if (info$plan$kind$ends_itself) await_commands(info)
   handles <- lapply(info$remote$commands, function(command) command$handle)
   .Call(ffi_nodes_stop, c(handles, info$remote$cleanup), 0, 2)

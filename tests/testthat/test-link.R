@@ -271,3 +271,20 @@ test_that("what was cancelled there is not begun any more", {
     expect_lt(length(readLines(begun)), 115L)
   })
 })
+
+test_that("hosts that never came keep no link process, those of another cluster do", {
+  ns <- asNamespace("clutch")
+  link <- ns$link_process(list(listen = "127.0.0.1", ports = 0L, heartbeat = 10, reconnect = 300,
+                               tls = FALSE, tunnels = "no.such.host"))
+  ns$link_ready(link, 60)
+  new_host <- function() ns$link_host(link, list(packages = character(), by_exec = FALSE))
+  is_up <- function() .Call(ns$ffi_link_info, link$handle)$is_up
+  hosts <- list(new_host(), new_host())
+  pid <- .Call(ns$ffi_link_info, link$handle)$pid
+  ns$link_let_go(link, hosts[1L])
+  expect_true(is_up())
+  tools::pskill(pid, tools::SIGSTOP) # so that it does not notice
+  ns$link_let_go(link, hosts[2L])
+  expect_false(is_up())
+  expect_true(eventually(!alive(pid)))
+})
