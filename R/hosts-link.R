@@ -25,8 +25,8 @@
 # The link process of this session, an environment with handle, server (which forks it), times
 # (heartbeat and reconnect), number (how many hosts there were), over (numbers of those that the
 # session has ended) and tunnels (as below). It is started if there is none, and may not be there
-# yet: see link_ready(). `how`: list(listen, ports, heartbeat, reconnect, tls, tunnels), where listen
-# is the address at which this session is reached; tunnels are hosts to which ssh may carry
+# yet: see link_ready(). `how`: list(listen, ports, heartbeat, reconnect, tls, tunnels), where
+# listen is the address at which this session is reached; tunnels are hosts to which ssh may carry
 # connections.
 link_process <- function(how) {
   forget_parents()

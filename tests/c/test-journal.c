@@ -152,7 +152,7 @@ static void write_lock(const char *lock, const char *text) {
   fclose(f);
 }
 
-/* As where there is no descriptor at that moment. */
+/* There may have been no descriptor at that moment. */
 TEST(the_lock_is_removed_though_it_could_not_be_read_at_first) {
   char lock[120];
   clu_journal_options o = {.may_write = 1, .sync_ns = UINT64_MAX, .touched = lock, .owner = "me\n"};

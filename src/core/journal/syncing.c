@@ -79,7 +79,8 @@ static int start(clu_journal_syncing *s, clu_err *e) {
   return rc;
 }
 
-/* Where it cannot be read now, as for want of a descriptor, it is known all the same whose it is. */
+/* Where it cannot be read now, as for want of a descriptor, it is known all the same whose it is.
+ */
 static void remember_owner(clu_journal_syncing *s, const char *owner) {
   if (!owner) {
     s->nowner = what_it_says(s->touched, s->owner);

@@ -9,8 +9,8 @@ typedef struct clu_journal_syncing clu_journal_syncing;
 
 /* `every`: ns; 0: clu_journal_syncing_wrote() does it; UINT64_MAX: it is never done. `touched`: a
  * file that says whose the other one is; the thread, which then begins now, touches it every 10 s
- * as long as it says `owner` (NULL: what it says now). `fd` stays the caller's until it is left. NULL without
- * memory, or without the thread. */
+ * as long as it says `owner` (NULL: what it says now). `fd` stays the caller's until it is left.
+ * NULL without memory, or without the thread. */
 clu_journal_syncing *clu_journal_syncing_new(clu_fd fd, uint64_t every, const char *touched,
                                              const char *owner);
 /* Something was written. CLU_OK, or why the disk has not taken what was written before. */
