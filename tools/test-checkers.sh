@@ -5,7 +5,10 @@
 #   gctorture  a garbage collection at each allocation in the package's C: tools/gctorture.R
 #   asan       gcc's sanitizers of addresses and undefined behaviour in all processes: test files (FILTER)
 #   valgrind   the examples of the help pages, in all processes
-#   tools/test-checkers.sh [warnings] [lto] [gctorture] [asan] [valgrind]
+#   delays     test files (FILTER), while any system call may take long: what leans on who is first
+#   short      the same, while calls are interrupted and move only a part: none of it may be seen
+#   failing    clusters in use, while calls fail and memory is refused: tests/faults/failing.R
+#   tools/test-checkers.sh [warnings] [lto] [gctorture] [asan] [valgrind] [delays] [short] [failing]
 # What is built is in .build/checkers. clang and valgrind are installed where apt-get can do it (Debian, root); a part whose
 # program is missing is skipped. CLUTCH_CHECKER_SECONDS: a part is ended, and has failed, after that time (1800).
 # CLUTCH_TORTURE_ONLY, CLUTCH_EXAMPLES: regular expressions for a part of tools/gctorture.R, and for the help pages.
@@ -16,7 +19,7 @@ cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=tools/debian.sh
 . tools/debian.sh
 top=$PWD/.build/checkers
-wanted=${*:-warnings lto gctorture asan valgrind}
+wanted=${*:-warnings lto gctorture asan valgrind delays short failing}
 seconds=${CLUTCH_CHECKER_SECONDS:-1800}
 # Each folder of src/r has its tests here. Not among them: tests with limits of memory, which the sanitizer's own
 # memory exceeds, and those which start R by ssh, where nothing is loaded before R.
@@ -156,12 +159,45 @@ valgrind() {
   no_reports "$found"
 }
 
+# The library of tests/faults/calls.c. Linux only.
+calls() {
+  CLUTCH_BUILD=.build limited tools/build.sh >/dev/null || { fail "the build"; return 1; }
+  "${CC:-cc}" -std=gnu11 -O1 -fPIC -shared -Wall -Wextra -Werror -o "$top/$1/calls.so" tests/faults/calls.c -ldl && return
+  fail "tests/faults/calls.c"
+  return 1
+}
+
+# Test files under it. Their limits of time count delays, too.
+with_calls() { # NAME CALLS
+  calls "$1" || return
+  program "$top/$1/Rscript" "export LD_PRELOAD='$top/$1/calls.so' CLUTCH_CALLS='$2'" "exec $(command -v Rscript) \"\$@\""
+  rm -f "$top/$1/result"
+  R_LIBS=$PWD/.build/lib${R_LIBS:+:$R_LIBS} RSCRIPT=$top/$1/Rscript limited tools/run-tests.sh "$top/$1/result" "$asan_files"
+  add "$top/$1/result"
+}
+
+delays() { with_calls delays 'slow 200 10 4000 200'; }
+short() { with_calls short 'short 10 5'; }
+
+failing() {
+  local numbers=$top/failing/numbers line
+  calls failing || return
+  head -c 4096 /dev/zero >"$numbers"
+  line=$(CLUTCH_CALLS="fail $numbers" LD_PRELOAD=$top/failing/calls.so R_LIBS=$PWD/.build/lib${R_LIBS:+:$R_LIBS} \
+    limited "${RSCRIPT:-Rscript}" tests/faults/failing.R "$numbers" 80 "${CLUTCH_ROUNDS:-60}" | tee /dev/stderr | tail -n 1)
+  if [[ "$line" =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+  else
+    fail "tests/faults/failing.R did not come to its end"
+  fi
+}
+
 for name in $wanted; do
   echo "== $name"
   mkdir -p "$top/$name"
   case $name in
-  warnings | lto | gctorture | asan | valgrind) $name ;;
-  *) echo "warnings, lto, gctorture, asan or valgrind?" >&2; exit 2 ;;
+  warnings | lto | gctorture | asan | valgrind | delays | short | failing) $name ;;
+  *) echo "warnings, lto, gctorture, asan, valgrind, delays, short or failing?" >&2; exit 2 ;;
   esac
 done
 echo "$passed passed, $failed failed$([ $skipped = 0 ] || echo ", $skipped skipped")"
