@@ -146,7 +146,7 @@ TEST(what_is_appended_is_found_at_once_and_by_the_next_who_opens) {
 }
 
 static void write_lock(const char *lock, const char *text) {
-  FILE *f = fopen(lock, "w");
+  FILE *f = fopen(lock, "wb");
   REQUIRE(f != NULL);
   fputs(text, f);
   fclose(f);
