@@ -108,7 +108,7 @@ frozen_place <- function(job, text, most) {
   if (sum(is_same_job) >= most) return(NULL)
   path <- file.path(root, mine)
   if (!dir.create(path, showWarnings = FALSE, mode = "0700")) {
-    return(if (dir.exists(path)) ELSEWHERE)
+    return(if (dir.exists(path)) ELSEWHERE) # the turn was not to be had
   }
   old <- file.path(root, there[!is_same_job])
   old <- old[order(file.mtime(old))]

@@ -65,7 +65,6 @@ open_dashboard <- function(take, port = 0, token = new_token(), title = "clutch"
     # refused, too, but httpuv may open it before it is closed
     onWSOpen = function(ws) ws$close()
   )
-  d$server <- NULL
   for (others in 20:0) { # ports that may be tried yet
     d$port <- port_to_serve(port)
     d$host <- sprintf("127.0.0.1:%d", d$port)

@@ -23,7 +23,7 @@ wanted=${*:-warnings lto gctorture asan valgrind delays short failing}
 seconds=${CLUTCH_CHECKER_SECONDS:-1800}
 # Each folder of src/r has its tests here. Not among them: tests with limits of memory, which the sanitizer's own
 # memory exceeds, and those which start R by ssh, where nothing is loaded before R.
-asan_files=${FILTER:-^(actor|cluster|code-globals|errors|failures|give-back|journal|journal-keys|map|map-reduce|map-typed|\
+test_files=${FILTER:-^(actor|cluster|code-globals|errors|failures|give-back|journal|journal-keys|map|map-reduce|map-typed|\
 messages|node-fresh|node-state|observer|parallel|random-numbers|run|share-strings|sockets|sockets-ends|socket-objects|socket-set|state|\
 task-relay|task-results|tasks|trace|travel|view-stacks)$}
 
@@ -65,6 +65,13 @@ build_without_warning() { # NAME
   else
     pass
   fi
+}
+
+# As it is used, in .build
+build_usual() {
+  CLUTCH_BUILD=.build limited tools/build.sh >/dev/null && return
+  fail "the build"
+  return 1
 }
 
 # A program from its lines
@@ -138,7 +145,7 @@ END
   program "$top/asan/bin/ps" 'unset LD_PRELOAD' "exec $(command -v ps) \"\$@\""
   rm -f "$top/asan/result"
   R_LIBS=$top/asan/lib${R_LIBS:+:$R_LIBS} RSCRIPT=$top/asan/Rscript \
-    limited tools/run-tests.sh "$top/asan/result" "$asan_files"
+    limited tools/run-tests.sh "$top/asan/result" "$test_files"
   add "$top/asan/result"
   no_reports "$found"
 }
@@ -146,7 +153,7 @@ END
 valgrind() {
   local found=$top/valgrind/found
   have valgrind valgrind || return
-  CLUTCH_BUILD=.build limited tools/build.sh >/dev/null || { fail "the build"; return; }
+  build_usual || return
   rm -rf "$found"
   mkdir -p "$found"
   rm -f "$top/valgrind/result"
@@ -160,8 +167,8 @@ valgrind() {
 }
 
 # The library of tests/faults/calls.c. Linux only.
-calls() {
-  CLUTCH_BUILD=.build limited tools/build.sh >/dev/null || { fail "the build"; return 1; }
+calls() { # NAME
+  build_usual || return
   "${CC:-cc}" -std=gnu11 -O1 -fPIC -shared -Wall -Wextra -Werror -o "$top/$1/calls.so" tests/faults/calls.c -ldl && return
   fail "tests/faults/calls.c"
   return 1
@@ -172,7 +179,7 @@ with_calls() { # NAME CALLS
   calls "$1" || return
   program "$top/$1/Rscript" "export LD_PRELOAD='$top/$1/calls.so' CLUTCH_CALLS='$2'" "exec $(command -v Rscript) \"\$@\""
   rm -f "$top/$1/result"
-  R_LIBS=$PWD/.build/lib${R_LIBS:+:$R_LIBS} RSCRIPT=$top/$1/Rscript limited tools/run-tests.sh "$top/$1/result" "$asan_files"
+  R_LIBS=$PWD/.build/lib${R_LIBS:+:$R_LIBS} RSCRIPT=$top/$1/Rscript limited tools/run-tests.sh "$top/$1/result" "$test_files"
   add "$top/$1/result"
 }
 

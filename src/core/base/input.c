@@ -1,16 +1,22 @@
 #include "core/base/input.h"
 
+int clu_input_add(clu_fd rest, const char *text, size_t n) {
+  int rc = CLU_OK;
+  while (rc == CLU_OK && n > 0) {
+    clu_iov iov = {(void *)(uintptr_t)text, n};
+    size_t put = 0;
+    rc = clu_os_writev(rest, &iov, 1, NULL, 0, &put);
+    text += put;
+    n -= put;
+  }
+  return rc;
+}
+
 int clu_input_of(const char *text, size_t n, clu_fd *in, clu_fd *rest, clu_err *e) {
   clu_fd pair[2];
   int rc = clu_os_pair(pair, e);
   if (rc != CLU_OK) return rc;
-  while (rc == CLU_OK && n > 0) {
-    clu_iov iov = {(void *)(uintptr_t)text, n};
-    size_t put = 0;
-    rc = clu_os_writev(pair[1], &iov, 1, NULL, 0, &put);
-    text += put;
-    n -= put;
-  }
+  rc = clu_input_add(pair[1], text, n);
   clu_os_set_blocking(pair[0], 1);
   *in = pair[0];
   if (rest) *rest = pair[1];

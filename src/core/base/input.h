@@ -10,4 +10,8 @@
  * the caller's, too. CLU_SYS: they do not fit. */
 int clu_input_of(const char *text, size_t n, clu_fd *in, clu_fd *rest, clu_err *e);
 
+/* More of it, by `rest`. CLU_OK; else as clu_os_writev(), and some of it may have been written.
+ * Does not block. */
+int clu_input_add(clu_fd rest, const char *text, size_t n);
+
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/input.h"
 #include "core/base/remove-folder.h"
 
 static const uint64_t POLL_EVERY = 2000000; /* ns */
@@ -159,15 +160,7 @@ void clu_child_detach(clu_child *c) {
 }
 
 void clu_child_say(clu_child *c, const char *text, size_t n) {
-  int rc = CLU_OK;
-  if (c->ended || c->hold == CLU_NO_FD) return;
-  while (rc == CLU_OK && n > 0) {
-    clu_iov iov = {(void *)(uintptr_t)text, n};
-    size_t put = 0;
-    rc = clu_os_writev(c->hold, &iov, 1, NULL, 0, &put);
-    text += put;
-    n -= put;
-  }
+  if (!c->ended && c->hold != CLU_NO_FD) (void)clu_input_add(c->hold, text, n);
 }
 
 static void drop(clu_child *c) {

@@ -117,8 +117,8 @@ SEXP ffi_frozen_wanted(void) {
   return out;
 }
 
-/* Nobody else makes room for a copy in the folder `root` until this is called with NULL. Waits for
- * a second at most: a node that is held has it for as long. */
+/* No other node makes room for a copy in the folder `root` until this is called with NULL. Waits
+ * for a second at most, since the one that has the turn may stand still. */
 SEXP ffi_frozen_turn(SEXP root) {
   static clu_fd turn = CLU_NO_FD;
   int n = 1000;
